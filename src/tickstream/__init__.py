@@ -1,0 +1,1 @@
+"""tickstream: a distributed timer, job scheduler and calendar on Kafka."""
