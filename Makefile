@@ -1,0 +1,59 @@
+# The project's commands. They need Python 3.11 or newer and make, nothing else;
+# once the environment stands, none of them installs anything again until
+# pyproject.toml or constraints.txt change.
+#
+#   make demo ARGS="--for 90 --json"     ARGS go to the command
+#   make test ARGS="tests/unit -k lane"
+#   make test PYTHON=python3.13          which Python makes .venv
+
+PYTHON ?= python3
+ARGS   ?=
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip --disable-pip-version-check
+PINS := pyproject.toml constraints.txt
+
+DEV  := $(VENV)/.stamp-dev
+# The development environment holds all that the demo needs.
+DEMO := $(firstword $(wildcard $(DEV)) $(VENV)/.stamp-demo)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo venv test lint check
+
+help: ## List these commands
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+demo: $(DEMO) ## Run everything on a real Kafka, kill parts of it, audit what happened
+	@$(BIN)/tickstream demo $(ARGS)
+
+venv: $(DEV) ## Make the development environment, .venv
+
+test: $(DEV) ## Run all tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV) ## Style and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+check: lint ## lint, types and the layering
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+$(DEV): $(PINS) | $(BIN)/python
+	@echo 'Installing the development environment into $(VENV) ...'
+	@$(PIP) install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.stamp-demo: $(PINS) | $(BIN)/python
+	@echo 'Installing tickstream into $(VENV) (the first time only) ...'
+	@$(PIP) install --quiet -c constraints.txt -e '.[broker,dashboard]'
+	@touch $@
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { \
+	    echo '$(PYTHON) was not found: install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "tickstream needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1):" \
+	        "name a newer one: make PYTHON=python3.13" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
