@@ -1,0 +1,136 @@
+"""Every error that tickstream raises, in one tree, named by what has to be done.
+
+The message is made by the class, so that it always says what was wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class TickstreamError(Exception):
+    """Anything tickstream raises on purpose."""
+
+
+# --------------------------------------------------------------------------- the caller's input
+
+
+class InvalidInput(TickstreamError, ValueError):
+    """The call cannot be carried out as given; nothing was sent."""
+
+
+class InvalidTaskId(InvalidInput):
+    """A task id must be 1-255 bytes of NFC UTF-8 without control characters."""
+
+    def __init__(self, task_id: object) -> None:
+        shown = repr(task_id if len(repr(task_id)) <= 80 else repr(task_id)[:80] + "…")
+        size = f", it has {len(task_id.encode('utf-8', 'replace'))} bytes" if isinstance(task_id, str) else ""
+        super().__init__(
+            f"task_id {shown}: must be 1-255 bytes of NFC UTF-8 without control characters{size}"
+        )
+
+
+class NaiveDatetime(InvalidInput):
+    """A datetime without a time zone does not name an instant."""
+
+    def __init__(self, name: str, value: object) -> None:
+        super().__init__(
+            f"{name}={value!r} has no time zone; pass an aware datetime, for example {name}=datetime(…, tzinfo=UTC)"
+        )
+
+
+class PayloadTooLarge(InvalidInput):
+    """The payload, or the command around it, is over the limit."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"{what} has {size} bytes, the limit is {limit}; store it elsewhere and pass a reference"
+        )
+
+
+class UnknownQueue(InvalidInput):
+    """The queue has no work topic."""
+
+    def __init__(self, queue: str, known: Sequence[str]) -> None:
+        have = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            f"queue {queue!r} does not exist (there are: {have}); create it with: tickstream topics create --queue {queue}"
+        )
+
+
+class LayoutMismatch(TickstreamError):
+    """The topics are not the ones this process was told of, or do not agree with each other."""
+
+
+# --------------------------------------------------------------------------- the cluster
+
+
+class BrokerUnavailable(TickstreamError):
+    """No broker answered, or the dev broker could not be started."""
+
+
+class SendFailed(TickstreamError):
+    """The broker did not acknowledge the command; it may or may not be in the log."""
+
+
+class VerdictTimeout(TickstreamError):
+    """The command is accepted, and its verdict did not come in time."""
+
+    def __init__(self, task_id: str, receipt: object, timeout_s: float) -> None:
+        self.receipt = receipt
+        super().__init__(
+            f"no verdict on {task_id!r} within {timeout_s:g} s; the command is accepted (receipt {receipt}) and will be "
+            "applied once a dispatcher owns its bucket; is one running? (tickstream dispatcher run)"
+        )
+
+
+class DashboardUnavailable(TickstreamError):
+    """No dashboard answered, or it could not answer in time."""
+
+
+# --------------------------------------------------------------------------- the wire
+
+
+class CodecError(TickstreamError):
+    """A value of a topic could not be read."""
+
+
+class UnknownSchema(CodecError):
+    """The value was written under a schema that this release does not know."""
+
+    def __init__(self, fingerprint: bytes) -> None:
+        super().__init__(
+            f"schema fingerprint {fingerprint.hex()} is unknown: a newer release wrote this; upgrade this process first"
+        )
+
+
+class MalformedValue(CodecError):
+    """The value is no single-object encoding of the record expected here."""
+
+
+# --------------------------------------------------------------------------- recovery asked of the dispatcher
+
+
+class LaneLost(TickstreamError):
+    """This owner no longer has the lane, or cannot know: drop it, claim again from step 2."""
+
+
+class RetryTransaction(TickstreamError):
+    """The transaction was aborted; its decisions are void, the same batch is decided again."""
+
+
+class StoreCorrupted(TickstreamError):
+    """The local store cannot be trusted: wipe it and restore it from the changelog."""
+
+
+class StoreRefused(TickstreamError):
+    """A write came from a past owner of the bucket or from another state; nothing was written."""
+
+
+class BucketStopped(TickstreamError):
+    """The bucket cannot go on without a person: the alarm says why."""
+
+    def __init__(self, bucket: int, reason: str) -> None:
+        self.bucket = bucket
+        self.reason = reason
+        super().__init__(f"bucket {bucket} is stopped: {reason}")

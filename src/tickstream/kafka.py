@@ -1,0 +1,347 @@
+"""The only module that configures confluent-kafka, and the only one that reads its error codes.
+
+No decision and no tickstream record may enter here. Every setting that differs from librdkafka's
+default says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tickstream.errors import BrokerUnavailable, LaneLost, LayoutMismatch, RetryTransaction
+from tickstream.settings import MAX_RECORD_BYTES, LaneSettings, Settings
+from tickstream.topics import Layout, Topic, TopicNames, layout_of
+
+__all__ = [
+    "Consumer",
+    "KafkaError",
+    "KafkaException",
+    "Message",
+    "Producer",
+    "TopicPartition",
+]
+
+CONNECT_TIMEOUT_S: Final = 4.0
+"""A broker that has not answered by then is reported as unreachable (promised: within 5 s)."""
+
+
+def _common(settings: Settings, client_id: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": settings.bootstrap,
+        "client.id": client_id,
+        # Warnings of a dead broker would be printed by C code past every logger.
+        "log_level": 0,
+        # A restarted broker should be found again at once, not after the default ten seconds.
+        "reconnect.backoff.max.ms": 1_000,
+        # A topic created a moment ago, and a leader that moved, are seen within a second.
+        "topic.metadata.refresh.fast.interval.ms": 100,
+        "topic.metadata.refresh.interval.ms": 5_000,
+        **settings.kafka,
+    }
+
+
+# --------------------------------------------------------------------------- producers
+
+
+def plain_producer(settings: Settings, client_id: str, *, linger_ms: int = 5) -> Producer:
+    """An idempotent producer, acks=all: for commands, reports and verdicts."""
+    return Producer(
+        _common(settings, client_id)
+        | {
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": linger_ms,
+            "message.timeout.ms": 8_000,
+            "message.max.bytes": MAX_RECORD_BYTES + 64 * 1024,
+            "queue.buffering.max.messages": 200_000,
+            "queue.buffering.max.kbytes": 64 * 1024,
+        }
+    )
+
+
+def transactional_producer(settings: Settings, transactional_id: str, lane: LaneSettings) -> Producer:
+    """One of a lane's two producers; `init_transactions` is the caller's."""
+    return Producer(
+        _common(settings, transactional_id)
+        | {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": lane.transaction_timeout_ms,
+            # Below the transaction's, or a commit could outlive what it commits.
+            "message.timeout.ms": lane.message_timeout_ms,
+            "linger.ms": 2,
+            # With the default of 100 ms back-to-back transactions stall on CONCURRENT_TRANSACTIONS.
+            "retry.backoff.ms": 5,
+            "message.max.bytes": MAX_RECORD_BYTES + 64 * 1024,
+            "queue.buffering.max.messages": 200_000,
+        }
+    )
+
+
+# --------------------------------------------------------------------------- consumers
+
+
+def state_consumer(settings: Settings, client_id: str, *, isolation: str = "read_committed") -> Consumer:
+    """A consumer for manual assignment that never invents a position.
+
+    `auto.offset.reset=error`: a position below the log start surfaces as an error of that
+    partition instead of a silent jump.
+    """
+    return Consumer(
+        _common(settings, client_id)
+        | {
+            "group.id": f"{settings.prefix}state",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": isolation,
+            # Bounds the memory of a consumer that stands before a long log.
+            "queued.max.messages.kbytes": 16_384,
+            "fetch.message.max.bytes": MAX_RECORD_BYTES + 64 * 1024,
+        }
+    )
+
+
+def lanes_consumer(settings: Settings, group: str, client_id: str, lane: LaneSettings) -> Consumer:
+    """The dispatcher's group member: an assignment is only the right to try for a lane."""
+    return Consumer(
+        _common(settings, client_id)
+        | {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": lane.session_ms,
+            "heartbeat.interval.ms": max(200, lane.session_ms // 6),
+            "max.poll.interval.ms": max(60_000, lane.session_ms),
+        }
+    )
+
+
+def worker_consumer(settings: Settings, group: str, client_id: str, *, session_ms: int = 10_000) -> Consumer:
+    """A worker's group member on `work.<queue>`: reads from the start of what nobody committed."""
+    return Consumer(
+        _common(settings, client_id)
+        | {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": max(200, session_ms // 6),
+            "queued.max.messages.kbytes": 16_384,
+        }
+    )
+
+
+# --------------------------------------------------------------------------- errors, translated once
+
+
+@contextlib.contextmanager
+def transaction_errors() -> Iterator[None]:
+    """Translate what a transactional producer raises into the recovery it asks for.
+
+    RetryTransaction: abort it and decide again. LaneLost: fenced, fatal, or an outcome that
+    nobody can know; the lane has to be claimed anew.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        raise transaction_error(error.args[0]) from error
+
+
+def transaction_error(error: KafkaError) -> LaneLost | RetryTransaction:
+    """The recovery that `error` asks of a lane."""
+    if error.txn_requires_abort() and not error.fatal():
+        return RetryTransaction(str(error))
+    return LaneLost(f"{error.name()}: {error.str()}")
+
+
+def is_fenced(error: KafkaError) -> bool:
+    """Whether a newer owner (or the coordinator's time-out) took this producer's id."""
+    return error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+
+
+def is_out_of_range(error: KafkaError) -> bool:
+    """Whether a consumer's position lies outside the log (`auto.offset.reset=error`)."""
+    return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+# --------------------------------------------------------------------------- administration
+
+
+class Admin:
+    """Metadata and administration of one cluster. Thread-safe; owns one connection."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._client = AdminClient(_common(settings, "tickstream-admin"))
+
+    def partitions(self, timeout_s: float = CONNECT_TIMEOUT_S) -> dict[str, int]:
+        """Topic name → number of partitions. Raises BrokerUnavailable."""
+        try:
+            metadata = self._client.list_topics(timeout=timeout_s)
+        except KafkaException as error:
+            raise BrokerUnavailable(
+                f"no Kafka broker answered at {self._settings.bootstrap} within {timeout_s:g} s "
+                f"({error.args[0].str()}); is it running, and is the address right?"
+            ) from error
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def layout(self, timeout_s: float = CONNECT_TIMEOUT_S) -> Layout:
+        """The installation's layout. Raises BrokerUnavailable, LayoutMismatch."""
+        return layout_of(TopicNames(self._settings.prefix), self.partitions(timeout_s))
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, bytes]:
+        """Topic name → its 16-byte id. Raises BrokerUnavailable, LayoutMismatch."""
+        ids: dict[str, bytes] = {}
+        for name, future in self._client.describe_topics(TopicCollection(list(topics))).items():
+            uuid = self._result(future, f"describe topic {name}").topic_id
+            high, low = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
+            ids[name] = high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
+        return ids
+
+    def create(self, topics: Sequence[Topic], *, replication: int = 1, timeout_s: float = 30.0) -> list[str]:
+        """Create what is missing and wait until it is seen; return the names created."""
+        have = self.partitions()
+        todo = [t for t in topics if t.name not in have]
+        if not todo:
+            return []
+        sync = {
+            "min.insync.replicas": str(max(1, replication - 1)),
+            "unclean.leader.election.enable": "false",
+        }
+        futures = self._client.create_topics(
+            [NewTopic(t.name, t.partitions, replication, config=dict(t.config) | sync) for t in todo]
+        )
+        for name, future in futures.items():
+            self._result(future, f"create topic {name}", ignore=KafkaError.TOPIC_ALREADY_EXISTS)
+        deadline = time.monotonic() + timeout_s
+        while not {t.name for t in todo} <= self.partitions().keys():
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(f"topics were created and are still not seen after {timeout_s:g} s")
+            time.sleep(0.05)
+        return [t.name for t in todo]
+
+    def drift(self, topics: Sequence[Topic]) -> list[str]:
+        """What differs between the table and the cluster, one sentence each; empty: nothing."""
+        have = self.partitions()
+        found = [f"{t.name} is missing" for t in topics if t.name not in have]
+        present = [t for t in topics if t.name in have]
+        found += [
+            f"{t.name} has {have[t.name]} partitions, expected {t.partitions}"
+            for t in present
+            if have[t.name] != t.partitions
+        ]
+        resources = {t.name: ConfigResource(ResourceType.TOPIC, t.name) for t in present}
+        if resources:
+            futures = self._client.describe_configs(list(resources.values()))
+            actual = {r.name: self._result(f, f"describe {r.name}") for r, f in futures.items()}
+            found += [
+                f"{t.name}: {key} is {actual[t.name][key].value}, expected {value}"
+                for t in present
+                for key, value in t.config.items()
+                if actual[t.name][key].value != value
+            ]
+        return found
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete the topics (tests, demo)."""
+        for name, future in self._client.delete_topics(list(topics)).items():
+            self._result(future, f"delete topic {name}", ignore=KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    def ends(
+        self, partitions: Sequence[tuple[str, int]], timeout_s: float = 10.0
+    ) -> dict[tuple[str, int], int]:
+        """(topic, partition) → high watermark, seen with READ_UNCOMMITTED."""
+        return EndProbe(self._client, partitions).wait(timeout_s)
+
+    def starts(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """(topic, partition) → log start offset."""
+        wanted = {TopicPartition(t, p): OffsetSpec.earliest() for t, p in partitions}
+        futures = self._client.list_offsets(wanted)
+        return {
+            (tp.topic, tp.partition): self._result(f, f"start of {tp.topic}").offset
+            for tp, f in futures.items()
+        }
+
+    def probe_ends(self, partitions: Sequence[tuple[str, int]]) -> EndProbe:
+        """Ask for the ends without waiting for the answer."""
+        return EndProbe(self._client, partitions)
+
+    def delete_records(self, before: Mapping[tuple[str, int], int]) -> None:
+        """Purge each partition below the given offset."""
+        futures = self._client.delete_records([TopicPartition(t, p, o) for (t, p), o in before.items()])
+        for tp, future in futures.items():
+            self._result(future, f"purge {tp.topic}")
+
+    def groups_empty(self, group: str) -> bool:
+        """Whether the consumer group has no members."""
+        future = self._client.describe_consumer_groups([group])[group]
+        return not self._result(future, f"describe group {group}").members
+
+    @staticmethod
+    def _result(future: Any, what: str, ignore: int | None = None) -> Any:
+        try:
+            return future.result(timeout=30)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == ignore:
+                return None
+            if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise LayoutMismatch(f"{what}: it does not exist") from error
+            raise BrokerUnavailable(f"{what}: {error.args[0].str()}") from error
+
+
+class EndProbe:
+    """An end-offset request under way (READ_UNCOMMITTED: what is accepted, not what is visible)."""
+
+    def __init__(self, client: AdminClient, partitions: Sequence[tuple[str, int]]) -> None:
+        wanted = {TopicPartition(t, p): OffsetSpec.latest() for t, p in partitions}
+        self._futures = client.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5.0
+        )
+
+    def done(self) -> bool:
+        """Whether every answer is there."""
+        return all(f.done() for f in self._futures.values())
+
+    def failed(self) -> bool:
+        """Whether, once done, the broker could not be asked."""
+        return any(f.exception() is not None for f in self._futures.values())
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """The answer, once done and not failed."""
+        return {(tp.topic, tp.partition): f.result().offset for tp, f in self._futures.items()}
+
+    def wait(self, timeout_s: float) -> dict[tuple[str, int], int]:
+        """The answer. Raises BrokerUnavailable."""
+        try:
+            return {
+                (tp.topic, tp.partition): f.result(timeout=timeout_s).offset
+                for tp, f in self._futures.items()
+            }
+        except (KafkaException, TimeoutError) as error:
+            raise BrokerUnavailable(f"the ends of the topics could not be asked: {error}") from error
