@@ -216,6 +216,14 @@ class Body(NamedTuple):
     """For filters of the dashboard."""
 
 
+class BoundCall(NamedTuple):
+    """A handler with its arguments, ready to be scheduled: what `handler.bind(…)` returns."""
+
+    handler: str
+    queue: str
+    payload: bytes
+
+
 # --------------------------------------------------------------------------- tasks
 
 
