@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from importlinter.cli import lint_imports
 
-from tickstream.broker.jars import KAFKA_VERSION
-
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
@@ -86,11 +84,6 @@ def test_versions_are_pinned_by_name_only(tracked: list[Path]) -> None:
     assert [_name(path) for path in tracked if path.name in LOCK_FILES] == []
     pins = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     assert [pin for pin in pins if not re.fullmatch(r"[A-Za-z0-9_.-]+==[^\s;@]+(; .+)?", pin)] == []
-
-
-def test_the_compose_file_runs_the_kafka_that_the_tests_run() -> None:
-    images = re.findall(r"image: apache/kafka:(\S+)", (ROOT / "docker-compose.yml").read_text())
-    assert set(images) == {KAFKA_VERSION}
 
 
 def _name(path: Path) -> str:
