@@ -313,6 +313,7 @@ def encode_state(state: TaskState) -> bytes:
             "recent": [
                 {"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail} for r in state.recent
             ],
+            "forget_ms": state.forget_ms,
         }
     )
 
@@ -331,6 +332,7 @@ def decode_state(value: bytes) -> TaskState:
         _OUTCOMES[d["outcome"]] if d["outcome"] else None,
         d["ended_ms"],
         tuple(RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"]) for r in d["recent"]),
+        d["forget_ms"],
     )
 
 

@@ -297,6 +297,8 @@ class TaskState(NamedTuple):
     ended_ms: int
     """When that outcome was applied, else NEVER."""
     recent: tuple[RecentCommand, ...]
+    forget_ms: int = NEVER
+    """When the stub of an ended task goes, NEVER while it is no stub."""
 
     @property
     def phase(self) -> Phase:
