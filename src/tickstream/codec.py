@@ -281,13 +281,20 @@ def decode_body(value: bytes) -> Body:
 
 def encode_spec(spec: TaskSpec) -> bytes:
     """A TaskSpec in single-object encoding."""
-    return _SPEC.write({"rev_offset": spec.rev.offset, "rev_item": spec.rev.item, "command": spec.command})
+    return _SPEC.write(
+        {
+            "rev_offset": spec.rev.offset,
+            "rev_item": spec.rev.item,
+            "command": spec.command,
+            "answer": spec.answer.value,
+        }
+    )
 
 
 def decode_spec(value: bytes) -> TaskSpec:
     """What `encode_spec` wrote. Raises UnknownSchema or MalformedValue."""
-    datum = _SPEC.read(value)
-    return TaskSpec(Rev(datum["rev_offset"], datum["rev_item"]), datum["command"])
+    d = _SPEC.read(value)
+    return TaskSpec(Rev(d["rev_offset"], d["rev_item"]), d["command"], _VERDICT_KINDS[d["answer"]])
 
 
 def encode_state(state: TaskState) -> bytes:

@@ -271,6 +271,8 @@ class TaskSpec(NamedTuple):
     rev: Rev
     command: bytes
     """The Command, single-object encoded."""
+    answer: VerdictKind = VerdictKind.SCHEDULED
+    """What that command was answered, for a re-send of it."""
 
 
 class Phase(Enum):

@@ -1,0 +1,9 @@
+"""The local timer index: task specs, states and the due index of the buckets, in RocksDB.
+
+Knows bytes and buckets; no Kafka, no decision about a task may enter here.
+"""
+
+from tickstream.timer_store.due import due_entries
+from tickstream.timer_store.store import BucketMeta, TaskChange, TimerStore
+
+__all__ = ["BucketMeta", "TaskChange", "TimerStore", "due_entries"]
