@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from enum import Enum, IntEnum
+from struct import unpack_from
 from typing import Final, NamedTuple
 
 from tickstream.errors import InvalidTaskId
@@ -63,13 +64,11 @@ def murmur2(data: bytes) -> int:
     """
     length = len(data)
     h = 0x9747B28C ^ length
-    whole = length & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * 0x5BD1E995 & 0xFFFFFFFF
-        k = (k ^ k >> 24) * 0x5BD1E995 & 0xFFFFFFFF
-        h = (h * 0x5BD1E995 & 0xFFFFFFFF) ^ k
-    if length > whole:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * 0x5BD1E995 & 0xFFFFFFFF
+    for k in unpack_from(f"<{length >> 2}I", data):
+        k = k * 0x5BD1E995 & 0xFFFFFFFF
+        h = (h * 0x5BD1E995 ^ (k ^ k >> 24) * 0x5BD1E995) & 0xFFFFFFFF
+    if length & 3:
+        h = (h ^ int.from_bytes(data[length & ~3 :], "little")) * 0x5BD1E995 & 0xFFFFFFFF
     h = (h ^ h >> 13) * 0x5BD1E995 & 0xFFFFFFFF
     return h ^ h >> 15
 

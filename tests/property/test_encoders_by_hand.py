@@ -1,0 +1,64 @@
+"""What the codec writes by hand is, byte for byte, what fastavro writes under the same schema."""
+
+from io import BytesIO
+
+import pytest
+from fastavro import schemaless_writer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tickstream import codec
+from tickstream.errors import MalformedValue
+from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, Verb
+
+INT64 = st.integers(min_value=-(2**63), max_value=2**63 - 1)
+TEXT_MAP = st.dictionaries(st.text(), st.text(), max_size=70)
+BODIES = st.builds(Body, st.text(), st.binary(max_size=1500), TEXT_MAP, TEXT_MAP)
+OPTIONS = st.just(DEFAULT_OPTIONS) | st.builds(Options, st.sampled_from(IfExists), st.booleans(), INT64)
+COMMANDS = st.builds(
+    Command,
+    st.binary(min_size=16, max_size=16),
+    st.sampled_from(Verb),
+    st.text(),
+    INT64,
+    st.text(),
+    OPTIONS,
+    st.binary(max_size=1500),
+)
+
+
+def by_fastavro(schema: codec._Schema, datum: object) -> bytes:
+    out = BytesIO()
+    schemaless_writer(out, schema.parsed, datum)
+    return schema.header + out.getvalue()
+
+
+@given(BODIES)
+def test_a_body(body: Body) -> None:
+    assert codec.encode_body(body) == by_fastavro(codec._BODY, body._asdict())
+    assert codec.decode_body(codec.encode_body(body)) == body
+
+
+@given(COMMANDS)
+def test_a_command(command: Command) -> None:
+    options = command.options
+    in_union = options._asdict() | {"if_exists": options.if_exists.value}
+    datum = command._asdict() | {
+        "verb": command.verb.value,
+        "options": None if options is DEFAULT_OPTIONS else in_union,
+    }
+    assert codec.encode_command(command) == by_fastavro(codec._COMMAND, datum)
+    assert codec.decode_command(codec.encode_command(command)) == command
+
+
+@given(st.text(), st.integers(-1, 2**31 - 1), st.lists(COMMANDS, max_size=70))
+def test_a_batch(client_id: str, reply: int, commands: list[Command]) -> None:
+    encoded = [codec.encode_command(command) for command in commands]
+    batch = codec.decode_batch(codec.encode_batch(client_id, reply, encoded))
+    assert batch == codec.CommandBatch(client_id, reply, tuple(commands), tuple(encoded))
+
+
+def test_a_command_id_of_another_size_is_refused() -> None:
+    command = Command(b"short", Verb.CANCEL, "mail:1", -1, "default", DEFAULT_OPTIONS, b"")
+    with pytest.raises(MalformedValue, match="not 16 bytes"):
+        codec.encode_command(command)
