@@ -1,0 +1,47 @@
+"""Instants and durations as people type them.
+
+Pure: what "now" is, the caller says.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from tickstream.errors import InvalidInput, NaiveDatetime
+
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_RELATIVE: Final = re.compile(r"(?:now)?\s*([+-])\s*(.+)")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds of `250ms`, `30s`, `1.5m`, `2h`, `1d`; a bare number is seconds. Raises InvalidInput."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise InvalidInput(f"{text!r} is no duration; write 250ms, 30s, 5m, 2h or 1d")
+    return round(float(found[1]) * _UNITS_MS[found[2] or "s"])
+
+
+def parse_instant(text: str, now_ms: int) -> int:
+    """Milliseconds since the epoch, UTC, of `now`, `now+30s`, `+30s`, `-5m` or ISO 8601 with a zone.
+
+    What is finer than a millisecond rounds up. Raises InvalidInput, NaiveDatetime.
+    """
+    text = text.strip()
+    if text.lower() == "now":
+        return now_ms
+    if found := _RELATIVE.fullmatch(text.lower()):
+        distance = parse_duration(found[2])
+        return now_ms + distance if found[1] == "+" else now_ms - distance
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"{text!r} is no instant; write 2026-12-24T18:00:00+01:00, 2026-12-24T17:00:00Z, now or now+30s"
+        ) from None
+    if moment.tzinfo is None:
+        raise NaiveDatetime("time", text)
+    return -((_EPOCH - moment) // timedelta(milliseconds=1))

@@ -1,0 +1,85 @@
+"""The command `tickstream`: its nouns, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from tickstream.cli import dev, topics
+from tickstream.cli.running import log_to_stderr
+from tickstream.errors import (
+    BrokerUnavailable,
+    DashboardUnavailable,
+    InvalidInput,
+    SendFailed,
+    TickstreamError,
+    VerdictTimeout,
+)
+
+NO: Final = 1
+USAGE: Final = 2
+UNAVAILABLE: Final = 3
+
+
+class LogLevel(StrEnum):
+    """From which level up the log is written."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 yes or done, 1 no, 2 wrong usage, 3 broker or dashboard unavailable.",
+)
+app.add_typer(dev.app, name="dev")
+app.add_typer(topics.app, name="topics")
+
+
+@app.callback()
+def tickstream(
+    log_level: Annotated[
+        LogLevel, typer.Option(envvar="TICKSTREAM_LOG", help="What is logged to stderr.")
+    ] = LogLevel.WARNING,
+) -> None:
+    """A distributed timer, job scheduler and calendar on Kafka.
+
+    \b
+    Everything at once, on this machine:
+      tickstream demo
+    \b
+    Step by step, each in a terminal of its own:
+      tickstream dev up
+      tickstream dispatcher run
+      tickstream worker run examples.hello:app
+      tickstream task schedule hello:1 --at now+10s --handler hello
+    """
+    log_to_stderr(log_level)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code; `arguments` are the process's unless given."""
+    try:
+        app(None if arguments is None else list(arguments), prog_name="tickstream")
+    except TickstreamError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: TickstreamError) -> int:
+    """2: the call was wrong. 3: somebody did not answer. 1: everything else that was refused."""
+    match error:
+        case InvalidInput():
+            return USAGE
+        case BrokerUnavailable() | DashboardUnavailable() | SendFailed() | VerdictTimeout():
+            return UNAVAILABLE
+        case _:
+            return NO

@@ -1,0 +1,72 @@
+"""Options that several commands share, and the settings made from them.
+
+The environment is read here; below this package nobody looks at it but settings.py.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from tickstream.settings import Settings
+
+_CONNECTION = "Connection"
+
+Bootstrap: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="Kafka's address. (environment: TICKSTREAM_BOOTSTRAP)",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Prefix: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--prefix",
+        metavar="TEXT",
+        help="What the names of all topics begin with. (environment: TICKSTREAM_PREFIX; default tickstream.)",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Dashboard: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--dashboard",
+        metavar="URL",
+        help="The dashboard that answers. (environment: TICKSTREAM_DASHBOARD; default http://127.0.0.1:8080)",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print for machines: one JSON object a line on stdout.")
+]
+DataDir: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        "--data-dir",
+        metavar="DIR",
+        file_okay=False,
+        help="Where the local store lies; it is made if need be, and may be deleted while nothing runs.",
+    ),
+]
+SessionMs: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--session-ms",
+        min=1000,
+        metavar="MS",
+        help="How long a dead process goes unnoticed. Stock brokers allow 6000 and more, the dev broker 1000.",
+    ),
+]
+
+
+def settings_from(bootstrap: str | None, prefix: str | None) -> Settings:
+    """The settings of this call: its options, else the environment. Raises InvalidInput without an address."""
+    given = {"TICKSTREAM_BOOTSTRAP": bootstrap, "TICKSTREAM_PREFIX": prefix}
+    return Settings.from_env({**os.environ, **{name: value for name, value in given.items() if value}})

@@ -1,0 +1,51 @@
+"""What commands print: events while they run, results at their end, for people or for machines.
+
+stdout carries nothing else; the log goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from tickstream.clock import Clock, SystemClock, iso_utc
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+class Output:
+    """One command's stdout. Threads may share it: every line is written whole and flushed."""
+
+    def __init__(self, as_json: bool, clock: Clock = _SYSTEM_CLOCK) -> None:
+        self.as_json = as_json
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def event(self, event: Mapping[str, object]) -> None:
+        """Something that happened: a JSON line, or a line with the time, the name and the details.
+
+        `at_ms` is added when the event has none.
+        """
+        stamped = {"event": event["event"], "at_ms": event.get("at_ms", self._clock.wall_ms()), **event}
+        self._write(json.dumps(stamped, default=str) if self.as_json else _sentence(stamped))
+
+    def result(self, value: Mapping[str, Any], text: str) -> None:
+        """The answer of a command: `value` as a JSON line, or `text`."""
+        self._write(json.dumps(value, default=str) if self.as_json else text)
+
+    def _write(self, line: str) -> None:
+        with self._lock:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+
+def _sentence(event: Mapping[str, Any]) -> str:
+    details = " ".join(f"{k}={_plain(v)}" for k, v in event.items() if k not in ("event", "at_ms"))
+    return f"{iso_utc(event['at_ms'])[11:23]} {str(event['event']).replace('_', ' ')} {details}".rstrip()
+
+
+def _plain(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

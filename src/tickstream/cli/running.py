@@ -1,0 +1,41 @@
+"""What commands that run until they are told to stop have in common: signals and the log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGTERM or SIGINT sets; the second ends the process at once.
+
+    Only for the main thread. The former handlers are back afterwards.
+    """
+    stop = threading.Event()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        stop.set()
+
+    former = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def log_to_stderr(level: str) -> None:
+    """Send the log to stderr, from `level` (DEBUG … ERROR) up."""
+    logging.basicConfig(
+        stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
