@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import Self
 
 from tickstream.broker.config import NODE_COUNTS, NodeAddress, NodeConfig
-from tickstream.broker.install import Runtime
 from tickstream.broker.node import Node, PortTaken
 from tickstream.broker.ports import free_ports
+from tickstream.broker.runtime import Runtime
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import BrokerUnavailable
 

