@@ -30,7 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tickstream.errors import BrokerUnavailable, LaneLost, LayoutMismatch, RetryTransaction
-from tickstream.settings import MAX_RECORD_BYTES, LaneSettings, Settings
+from tickstream.settings import MAX_COMMAND_BYTES, MAX_RECORD_BYTES, LaneSettings, Settings
 from tickstream.topics import Layout, Topic, TopicNames, layout_of
 
 __all__ = [
@@ -74,6 +74,9 @@ def plain_producer(settings: Settings, client_id: str, *, linger_ms: int = 5) ->
             "linger.ms": linger_ms,
             "message.timeout.ms": 8_000,
             "message.max.bytes": MAX_RECORD_BYTES + 64 * 1024,
+            # The broker holds a whole batch against the topic's max.message.bytes; with the default
+            # of 1 MB it refuses batches of messages that are small enough each.
+            "batch.size": MAX_COMMAND_BYTES - 1024,
             "queue.buffering.max.messages": 200_000,
             "queue.buffering.max.kbytes": 64 * 1024,
         }

@@ -75,7 +75,12 @@ def murmur2(data: bytes) -> int:
 
 def bucket_of(task_id: str, buckets: int) -> int:
     """The bucket in which `task_id` lives, in [0, buckets): what Kafka's default partitioner says."""
-    return (murmur2(bucket_key(task_id).encode()) & 0x7FFFFFFF) % buckets
+    return bucket_of_key(bucket_key(task_id).encode(), buckets)
+
+
+def bucket_of_key(key: bytes, buckets: int) -> int:
+    """The bucket of every task whose `bucket_key`, in UTF-8, is `key`."""
+    return (murmur2(key) & 0x7FFFFFFF) % buckets
 
 
 def lane_of(bucket: int, lanes: int) -> int:
