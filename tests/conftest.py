@@ -2,15 +2,14 @@
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
-from rich.progress import DownloadColumn
-from rich.progress import Progress as ProgressBar
 
-from tickstream.broker import DevBroker, Progress, Runtime, provision
+from tickstream.broker import DevBroker, Runtime
 from tickstream.broker.container import container_broker
+from tickstream.ops import dev_broker
 from tickstream.settings import cache_dir
 
 
@@ -19,22 +18,8 @@ def kafka_runtime(pytestconfig: pytest.Config) -> Runtime:
     """Kafka's jars and a Java, downloaded on the very first run."""
     # Straight to the terminal: pytest would keep a minute's download to itself.
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with (
-        capture.global_and_fixture_disabled(),
-        ProgressBar(
-            *ProgressBar.get_default_columns(), DownloadColumn(), console=Console(stderr=True)
-        ) as bar,
-    ):
-        return provision(cache_dir(), progress=_shown_by(bar))
-
-
-def _shown_by(bar: ProgressBar) -> Callable[[Progress], None]:
-    def show(progress: Progress) -> None:
-        if not bar.task_ids:
-            bar.add_task("Downloading Kafka", total=progress.bytes_total)
-        bar.update(bar.task_ids[0], completed=progress.bytes_done)
-
-    return show
+    with capture.global_and_fixture_disabled():
+        return dev_broker.kafka_runtime(cache_dir(), Console(stderr=True))
 
 
 @pytest.fixture(scope="session")
@@ -49,8 +34,8 @@ def broker(request: pytest.FixtureRequest) -> Iterator[str]:
         with container_broker() as bootstrap:
             yield bootstrap
     else:
-        with DevBroker.start(runtime=request.getfixturevalue("kafka_runtime")) as dev_broker:
-            yield dev_broker.bootstrap
+        with DevBroker.start(runtime=request.getfixturevalue("kafka_runtime")) as own:
+            yield own.bootstrap
 
 
 @pytest.fixture
