@@ -28,7 +28,7 @@ def parse_duration(text: str) -> int:
 def parse_instant(text: str, now_ms: int) -> int:
     """Milliseconds since the epoch, UTC, of `now`, `now+30s`, `+30s`, `-5m` or ISO 8601 with a zone.
 
-    What is finer than a millisecond rounds up. Raises InvalidInput, NaiveDatetime.
+    Raises InvalidInput, NaiveDatetime.
     """
     text = text.strip()
     if text.lower() == "now":
@@ -36,11 +36,19 @@ def parse_instant(text: str, now_ms: int) -> int:
     if found := _RELATIVE.fullmatch(text.lower()):
         distance = parse_duration(found[2])
         return now_ms + distance if found[1] == "+" else now_ms - distance
+    return parse_iso(text)
+
+
+def parse_iso(text: str) -> int:
+    """Milliseconds since the epoch, UTC, of ISO 8601 with a zone; finer than a millisecond rounds up.
+
+    Raises InvalidInput, NaiveDatetime.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(
-            f"{text!r} is no instant; write 2026-12-24T18:00:00+01:00, 2026-12-24T17:00:00Z, now or now+30s"
+            f"{text!r} is no instant; write it as 2026-12-24T18:00:00+01:00 or 2026-12-24T17:00:00Z"
         ) from None
     if moment.tzinfo is None:
         raise NaiveDatetime("time", text)

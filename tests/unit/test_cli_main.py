@@ -1,0 +1,88 @@
+"""The command line as a stranger meets it: quick help, exit codes by kind of error, no tracebacks."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tickstream.cli.main import exit_code, main
+from tickstream.errors import (
+    BrokerUnavailable,
+    DashboardUnavailable,
+    InvalidTaskId,
+    LayoutMismatch,
+    SendFailed,
+    TickstreamError,
+    VerdictTimeout,
+)
+
+HEAVY = ("confluent_kafka", "rocksdict", "fastavro", "httpx", "starlette", "uvicorn", "jgo")
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command line in this process: exit code, stdout, stderr."""
+    monkeypatch.delenv("TICKSTREAM_BOOTSTRAP", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out, err
+
+    return run
+
+
+def test_help_loads_nothing_heavy() -> None:
+    source = (
+        "import sys\n"
+        "from tickstream.cli.main import main\n"
+        "try:\n    main(['--help'])\n"
+        "except SystemExit:\n    print(*sorted(sys.modules), sep='\\n', file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", source], check=True, capture_output=True, text=True)
+    assert "tickstream demo" in done.stdout
+    assert sorted(set(HEAVY) & set(done.stderr.split())) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidTaskId(""), 2),
+        (BrokerUnavailable("x"), 3),
+        (DashboardUnavailable("x"), 3),
+        (SendFailed("x"), 3),
+        (VerdictTimeout("a", "0:0:0", 1), 3),
+        (LayoutMismatch("x"), 1),
+        (TickstreamError("x"), 1),
+    ],
+)
+def test_errors_become_exit_codes(error: TickstreamError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+def test_without_an_address_the_error_says_what_to_do(run: Run) -> None:
+    code, out, err = run("topics", "check")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: no broker is named")
+    assert "tickstream dev up" in err
+
+
+def test_an_address_where_nobody_answers(run: Run) -> None:
+    code, _, err = run("topics", "check", "--bootstrap", "127.0.0.1:1")
+    assert code == 3
+    assert "127.0.0.1:1" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("topics", "create", "--buckets", "0"), ("nonsense",), ("topics", "nonsense")]
+)
+def test_wrong_usage(run: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert "Usage" in err
