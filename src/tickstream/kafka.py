@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -141,8 +141,18 @@ def lanes_consumer(settings: Settings, group: str, client_id: str, lane: LaneSet
     )
 
 
-def worker_consumer(settings: Settings, group: str, client_id: str, *, session_ms: int = 10_000) -> Consumer:
-    """A worker's group member on `work.<queue>`: reads from the start of what nobody committed."""
+def worker_consumer(
+    settings: Settings,
+    group: str,
+    client_id: str,
+    *,
+    session_ms: int = 10_000,
+    on_commit: Callable[[KafkaError | None, list[TopicPartition]], None],
+) -> Consumer:
+    """A worker's group member on `work.<queue>`: reads from the start of what nobody committed.
+
+    `on_commit` hears, within poll, how an asynchronous commit ended.
+    """
     return Consumer(
         _common(settings, client_id)
         | {
@@ -154,6 +164,7 @@ def worker_consumer(settings: Settings, group: str, client_id: str, *, session_m
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": max(200, session_ms // 6),
+            "on_commit": on_commit,
             "queued.max.messages.kbytes": 16_384,
         }
     )
@@ -190,6 +201,17 @@ def is_fenced(error: KafkaError) -> bool:
 def is_out_of_range(error: KafkaError) -> bool:
     """Whether a consumer's position lies outside the log (`auto.offset.reset=error`)."""
     return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+# --------------------------------------------------------------------------- messages
+
+
+def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
+    """(topic, partition, offset) of a message that was read or delivered."""
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise ValueError("the message has no place in a log: it was never delivered")
+    return topic, partition, offset
 
 
 # --------------------------------------------------------------------------- administration

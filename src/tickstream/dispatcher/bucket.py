@@ -1,0 +1,251 @@
+"""One bucket's share of one transaction: inputs and due entries in, everything to be written out.
+
+Pure given its view of the store. Changes are kept in an overlay, so that a transaction that
+aborts leaves nothing behind: the object is dropped and the same inputs are decided again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from tickstream.codec import ReportBatch, decode_batch, decode_reports
+from tickstream.dispatcher.engine import (
+    NO_TASK,
+    Answer,
+    Decision,
+    Ended,
+    Rules,
+    Sent,
+    Task,
+    apply_command,
+    apply_due,
+    apply_report,
+)
+from tickstream.errors import CodecError
+from tickstream.model import (
+    NEVER,
+    Command,
+    DeadReason,
+    DueEntry,
+    History,
+    InputPosition,
+    Progress,
+    Receipt,
+    Rev,
+    TaskSpec,
+    TaskState,
+    Verdict,
+    VerdictKind,
+    Work,
+    bucket_of,
+)
+
+
+class TaskView(Protocol):
+    """The tasks of one bucket as the store has them."""
+
+    def spec(self, bucket: int, task_id: str) -> TaskSpec | None: ...
+    def state(self, bucket: int, task_id: str) -> TaskState | None: ...
+
+
+class DeadLetter(NamedTuple):
+    """A record for `dead-letter`. `reason` and `detail` go into its headers."""
+
+    task_id: str
+    value: bytes
+    reason: DeadReason
+    detail: str
+
+
+class Reply(NamedTuple):
+    """A verdict and where it is wanted."""
+
+    client_id: str
+    partition: int
+    verdict: Verdict
+
+
+class BucketOutcome(NamedTuple):
+    """What one bucket's share of a transaction comes to."""
+
+    bucket: int
+    before: dict[str, Task]
+    """Every task touched, as the store has it."""
+    after: dict[str, Task]
+    work: list[tuple[str, Work]]
+    """(queue, Work)."""
+    history: list[History]
+    dead_letters: list[DeadLetter]
+    replies: list[Reply]
+    stale: list[DueEntry]
+    progress: Progress
+
+
+class BucketTurn:
+    """Collects what a bucket's inputs and due entries come to, on an overlay over the store."""
+
+    def __init__(
+        self, bucket: int, buckets: int, view: TaskView, progress: Progress, rules: Rules, now_ms: int
+    ) -> None:
+        self._bucket = bucket
+        self._buckets = buckets
+        self._view = view
+        self._progress = progress
+        self._rules = rules
+        self._now_ms = now_ms
+        self._before: dict[str, Task] = {}
+        self._after: dict[str, Task] = {}
+        self._work: list[tuple[str, Work]] = []
+        self._history: list[History] = []
+        self._dead: list[DeadLetter] = []
+        self._replies: list[Reply] = []
+        self._stale: list[DueEntry] = []
+
+    # ------------------------------------------------------------------ inputs
+
+    def commands(self, offset: int, leader_epoch: int, value: bytes | None) -> None:
+        """One message of `commands`, from the element on which the position stands."""
+        position = self._progress.commands
+        first = position.item if position.offset == offset else 0
+        try:
+            batch = decode_batch(value)
+        except CodecError as error:
+            self._unreadable("commands", offset, value, error)
+        else:
+            elements = zip(batch.commands[first:], batch.encoded[first:], strict=True)
+            for item, (command, encoded) in enumerate(elements, first):
+                answer = self._command(Sent(command, encoded, Rev(offset, item)))
+                if batch.reply >= 0:
+                    self._replies.append(
+                        Reply(batch.client_id, batch.reply, self._verdict(command, answer, offset, item))
+                    )
+        self._progress = self._progress._replace(
+            commands=InputPosition(position.topic_id, offset + 1, 0, leader_epoch)
+        )
+
+    def reports(self, offset: int, leader_epoch: int, value: bytes | None) -> None:
+        """One message of `reports`."""
+        position = self._progress.reports
+        try:
+            batch = decode_reports(value)
+        except CodecError as error:
+            self._unreadable("reports", offset, value, error)
+        else:
+            self._reports(batch)
+        self._progress = self._progress._replace(
+            reports=InputPosition(position.topic_id, offset + 1, 0, leader_epoch)
+        )
+
+    def due(self, entry: DueEntry) -> None:
+        """One due entry that the store had when the batch was taken."""
+        decision = apply_due(self._task(entry.task_id), entry, self._now_ms, self._rules)
+        if decision.stale and entry.task_id not in self._after:
+            # Nothing of this batch explains it, so no change of a task will take it away.
+            self._stale.append(entry)
+        self._take(entry.task_id, decision)
+
+    def outcome(self, applied_before_ms: int) -> BucketOutcome:
+        """Everything to be written, with T as the last end probe licensed it."""
+        progress = self._progress._replace(
+            applied_before_ms=max(applied_before_ms, self._progress.applied_before_ms)
+        )
+        return BucketOutcome(
+            self._bucket,
+            self._before,
+            self._after,
+            self._work,
+            self._history,
+            self._dead,
+            self._replies,
+            self._stale,
+            progress,
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _command(self, sent: Sent) -> Answer:
+        command = sent.command
+        if bucket_of(command.task_id, self._buckets) != self._bucket:
+            home = bucket_of(command.task_id, self._buckets)
+            return Answer(
+                VerdictKind.REJECTED,
+                "",
+                detail=f"the command lies in bucket {self._bucket}, its task lives in {home}: produce with Kafka's "
+                "default (murmur2) partitioner over the bucket key",
+            )
+        decision = apply_command(self._task(command.task_id), sent, self._now_ms, self._rules)
+        self._take(command.task_id, decision)
+        assert decision.answer is not None
+        return decision.answer
+
+    def _reports(self, batch: ReportBatch) -> None:
+        for report in batch.reports:
+            task = self._task(report.task_id)
+            self._take(report.task_id, apply_report(task, report, batch.worker, self._now_ms, self._rules))
+
+    def _task(self, task_id: str) -> Task:
+        task = self._after.get(task_id)
+        if task is None:
+            state = self._view.state(self._bucket, task_id)
+            # A spec without a state stands for nothing: there is none to look for.
+            task = NO_TASK if state is None else Task(self._view.spec(self._bucket, task_id), state)
+            self._before.setdefault(task_id, task)
+        return task
+
+    def _take(self, task_id: str, decision: Decision) -> None:
+        before = self._after.get(task_id) or self._before[task_id]
+        if decision.task is not before:
+            self._after[task_id] = decision.task
+        if decision.dispatch:
+            run, queue, body = decision.dispatch
+            number = self._progress.work_number + 1
+            self._progress = self._progress._replace(work_number=number)
+            work = Work(
+                self._bucket, number, task_id, run.occurrence_ts, run.attempt, run.rev, run.decided_ms, body
+            )
+            self._work.append((queue, work))
+        if decision.ended:
+            self._end(task_id, decision.ended)
+
+    def _end(self, task_id: str, ended: Ended) -> None:
+        number = self._progress.history_number + 1
+        self._progress = self._progress._replace(history_number=number)
+        report = ended.report
+        self._history.append(
+            History(
+                number,
+                task_id,
+                ended.occurrence_ts,
+                ended.attempt,
+                ended.rev,
+                ended.outcome,
+                self._now_ms,
+                ended.queue,
+                report.handler if report else "",
+                ended.worker,
+                report.run_id if report else b"",
+                ended.decided_ms,
+                report.fetched_ms if report else NEVER,
+                report.started_ms if report else NEVER,
+                report.ended_ms if report else NEVER,
+                ended.error,
+            )
+        )
+        if ended.body:
+            self._dead.append(DeadLetter(task_id, ended.body, DeadReason.GAVE_UP, ended.error))
+
+    def _verdict(self, command: Command, answer: Answer, offset: int, item: int) -> Verdict:
+        return Verdict(
+            command.command_id,
+            answer.kind,
+            command.task_id,
+            Receipt(self._bucket, offset, item),
+            answer.phase,
+            answer.occurrence_ts,
+            answer.detail,
+            answer.in_flight,
+        )
+
+    def _unreadable(self, topic: str, offset: int, value: bytes | None, error: CodecError) -> None:
+        where = f"{topic} bucket {self._bucket} offset {offset}: {error}"
+        self._dead.append(DeadLetter("", value or b"", DeadReason.UNDECODABLE, where))

@@ -1,0 +1,314 @@
+"""The ports of a lane on a real broker. Thin: no decision is made here.
+
+Errors are translated by kafka.py; what comes out is LaneLost, RetryTransaction or BucketStopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from tickstream.dispatcher.ports import (
+    Input,
+    InputRecord,
+    LogFacts,
+    LogRecord,
+    OutRecord,
+    Side,
+)
+from tickstream.errors import BrokerUnavailable, BucketStopped, LaneLost
+from tickstream.kafka import (
+    Admin,
+    Consumer,
+    EndProbe,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+    is_out_of_range,
+    place,
+    plain_producer,
+    state_consumer,
+    transaction_error,
+    transaction_errors,
+    transactional_producer,
+)
+from tickstream.model import NEVER
+from tickstream.settings import LaneSettings, Settings
+from tickstream.topics import TopicNames
+
+_BEGINNING: Final = -2
+"""librdkafka's OFFSET_BEGINNING."""
+_INIT_TIMEOUT_S: Final = 20.0
+_CONNECT_TIMEOUT_S: Final = 10.0
+
+
+class KafkaTransactions:
+    """A lane's two transactional producers."""
+
+    def __init__(
+        self, settings: Settings, names: TopicNames, layout: int, lane: int, limits: LaneSettings
+    ) -> None:
+        self._producers = {
+            side: transactional_producer(settings, names.transactional_id(layout, lane, side.value), limits)
+            for side in Side
+        }
+        self._marks: dict[int, int] = {}
+        self._failed: KafkaError | None = None
+
+    def connect(self) -> None:
+        """Open the sockets of both, so that step 2 is nothing but its own round trips."""
+        for producer in self._producers.values():
+            with _unreachable():
+                producer.list_topics(timeout=_CONNECT_TIMEOUT_S)
+
+    def init(self, side: Side) -> None:
+        with transaction_errors():
+            self._producers[side].init_transactions(_INIT_TIMEOUT_S)
+
+    def begin(self, side: Side) -> None:
+        self._marks, self._failed = {}, None
+        with transaction_errors():
+            self._producers[side].begin_transaction()
+
+    def produce(self, side: Side, records: Sequence[OutRecord]) -> None:
+        producer = self._producers[side]
+        for record in records:
+            self._produce(producer, record)
+
+    def commit(self, side: Side) -> Mapping[int, int]:
+        with transaction_errors():
+            # Delivery reports are served inside; -1 leaves the time to the transaction's own time-out.
+            self._producers[side].commit_transaction(-1)
+        if self._failed is not None:
+            # A record that was refused locally while the rest was committed: inputs and effects
+            # are no longer one. Only a take-over from the log is sure to be right.
+            raise LaneLost(f"a record of a committed transaction failed: {self._failed.str()}")
+        return self._marks
+
+    def abort(self, side: Side) -> None:
+        with transaction_errors():
+            self._producers[side].abort_transaction(-1)
+
+    def close(self) -> None:
+        """Let go of both; what is open is aborted by the next owner's init."""
+        for producer in self._producers.values():
+            producer.purge(in_queue=True, in_flight=True, blocking=False)
+            producer.poll(0)
+        self._producers.clear()
+
+    def _produce(self, producer: Producer, record: OutRecord) -> None:
+        delivered = self._failures if record.marks is None else partial(self._marked, record.marks)
+        while True:
+            try:
+                producer.produce(
+                    record.topic,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    on_delivery=delivered,
+                    headers=list(record.headers) or None,
+                )
+                return
+            except BufferError:
+                producer.poll(0.1)
+            except KafkaException as error:
+                raise transaction_error(error.args[0]) from error
+
+    def _failures(self, error: KafkaError | None, _message: Message[bytes, bytes]) -> None:
+        if error is not None:
+            self._failed = error
+
+    def _marked(self, bucket: int, error: KafkaError | None, message: Message[bytes, bytes]) -> None:
+        self._failures(error, message)
+        if error is None:
+            _, _, self._marks[bucket] = place(message)
+
+
+class KafkaInputs:
+    """The lane's `commands` and `reports`, assigned by hand."""
+
+    def __init__(self, settings: Settings, names: TopicNames, lane: int) -> None:
+        self._consumer: Consumer = state_consumer(settings, f"{names.prefix}lane-{lane}-inputs")
+        self._sources = {names.commands: Input.COMMANDS, names.reports: Input.REPORTS}
+        self._topics = {source: topic for topic, source in self._sources.items()}
+        self._assigned: list[TopicPartition] = []
+
+    def assign(self, positions: Mapping[tuple[Input, int], tuple[int, int]]) -> None:
+        self._assigned = [
+            # An epoch lets the broker notice a log that was cut behind our back.
+            TopicPartition(self._topics[source], bucket, offset, leader_epoch=epoch)
+            if epoch != NEVER
+            else TopicPartition(self._topics[source], bucket, offset)
+            for (source, bucket), (offset, epoch) in positions.items()
+        ]
+        self._consumer.assign(self._assigned)
+
+    def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return ()
+        # `consume` waits for all that it was asked for; with no time it takes what is there.
+        messages = [first, *(self._consumer.consume(limit - 1, 0) if limit > 1 else ())]
+        return [self._record(m) for m in messages if not self._passing(m)]
+
+    def positions(self) -> Mapping[tuple[Input, int], int]:
+        reached = self._consumer.position(self._assigned)
+        return {(self._sources[tp.topic], tp.partition): tp.offset for tp in reached}
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()
+
+    def _record(self, message: Message[bytes, bytes]) -> InputRecord:
+        epoch = message.leader_epoch()
+        topic, partition, offset = place(message)
+        return InputRecord(
+            self._sources[topic], partition, offset, NEVER if epoch is None else epoch, message.value()
+        )
+
+    def _passing(self, message: Message[bytes, bytes]) -> bool:
+        """Whether this is an event that needs nothing; raises when it needs something."""
+        error = message.error()
+        if error is None:
+            return False
+        if is_out_of_range(error):
+            partition = message.partition()
+            raise BucketStopped(-1 if partition is None else partition, f"{message.topic()}: {error.str()}")
+        if error.fatal():
+            raise LaneLost(error.str())
+        return True
+
+
+class KafkaChangelog:
+    """`timers`, read back by a consumer of its own."""
+
+    def __init__(self, settings: Settings, names: TopicNames, lane: int) -> None:
+        self._consumer: Consumer = state_consumer(settings, f"{names.prefix}lane-{lane}-restore")
+        self._topic = names.timers
+
+    def open(self, offsets: Mapping[int, int]) -> None:
+        self._consumer.assign(
+            [TopicPartition(self._topic, b, _BEGINNING if o == NEVER else o) for b, o in offsets.items()]
+        )
+
+    def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]:
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return ()
+        found = []
+        for message in (first, *self._consumer.consume(limit - 1, 0)):
+            error = message.error()
+            if error is not None:
+                if is_out_of_range(error) or error.fatal():
+                    raise LaneLost(f"the changelog cannot be read: {error.str()}")
+                continue
+            _, partition, offset = place(message)
+            found.append(LogRecord(partition, offset, message.key(), message.value()))
+        return found
+
+    def done(self, bucket: int) -> None:
+        self._consumer.incremental_unassign([TopicPartition(self._topic, bucket)])
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaEnds:
+    """The end probe over the lane's inputs."""
+
+    def __init__(self, admin: Admin, names: TopicNames, buckets: Sequence[int]) -> None:
+        self._admin = admin
+        self._sources = {names.commands: Input.COMMANDS, names.reports: Input.REPORTS}
+        self._partitions = [(topic, bucket) for topic in self._sources for bucket in buckets]
+        self._probe: EndProbe | None = None
+
+    def ask(self) -> None:
+        self._probe = self._admin.probe_ends(self._partitions)
+
+    def pending(self) -> bool:
+        return self._probe is not None
+
+    def answer(self) -> Mapping[tuple[Input, int], int] | None:
+        if self._probe is None or not self._probe.done():
+            return None
+        probe, self._probe = self._probe, None
+        if probe.failed():
+            return None
+        return {(self._sources[topic], bucket): end for (topic, bucket), end in probe.ends().items()}
+
+
+class KafkaReplies:
+    """`verdicts`. One per process, shared by its lanes."""
+
+    def __init__(self, settings: Settings, names: TopicNames) -> None:
+        self._producer = plain_producer(settings, f"{names.prefix}verdicts", linger_ms=1)
+        self._topic = names.verdicts
+
+    def send(self, client_id: str, partition: int, value: bytes) -> None:
+        try:
+            self._producer.produce(self._topic, value, client_id.encode(), partition)
+        except BufferError:
+            # Best effort: the client re-sends its command, and the answer is made again.
+            self._producer.poll(0)
+        except KafkaException:
+            # The client named a partition that does not exist: there is nobody to answer to.
+            return
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        """Send what is queued, briefly."""
+        self._producer.flush(2)
+
+
+class KafkaFacts:
+    """Metadata of the cluster, shared by the lanes of a process."""
+
+    def __init__(self, admin: Admin, names: TopicNames, buckets: int) -> None:
+        self._admin = admin
+        self._names = names
+        self._buckets = buckets
+        self._queues: frozenset[str] = frozenset()
+        self._asked = float("-inf")
+
+    def log(self) -> LogFacts:
+        """Raises LaneLost when the broker cannot be asked."""
+        names = self._names
+        topics = {Input.COMMANDS: names.commands, Input.REPORTS: names.reports}
+        try:
+            ids = self._admin.topic_ids([*topics.values(), names.timers])
+            starts = self._admin.starts(
+                [(t, b) for t in (*topics.values(), names.timers) for b in range(self._buckets)]
+            )
+        except BrokerUnavailable as error:
+            raise LaneLost(str(error)) from error
+        return LogFacts(
+            {source: ids[topic] for source, topic in topics.items()},
+            ids[names.timers],
+            {(source, b): starts[topic, b] for source, topic in topics.items() for b in range(self._buckets)},
+            {b: starts[names.timers, b] for b in range(self._buckets)},
+        )
+
+    def queues(self) -> frozenset[str]:
+        return self._queues
+
+    def refresh(self, max_age_s: float = 2.0) -> None:
+        """Ask again when the answer is old. Called off the lanes' threads: it can block."""
+        if time.monotonic() - self._asked < max_age_s:
+            return
+        self._queues = self._admin.layout().queues
+        self._asked = time.monotonic()
+
+
+class _unreachable:
+    """Translate a broker that does not answer into the recovery it asks of a lane."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _tb: object) -> None:
+        if isinstance(error, KafkaException):
+            raise LaneLost(f"the broker does not answer: {error.args[0].str()}") from error

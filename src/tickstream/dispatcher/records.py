@@ -1,0 +1,88 @@
+"""A bucket's outcome as records for the log and changes for the store: each thing encoded once.
+
+Pure. Whatever could make a transaction fail for its content is checked here, before it begins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tickstream.codec import (
+    PROGRESS,
+    SPEC,
+    STATE,
+    encode_history,
+    encode_progress,
+    encode_spec,
+    encode_state,
+    encode_verdicts,
+    encode_work,
+    timers_key,
+)
+from tickstream.dispatcher.bucket import BucketOutcome, DeadLetter, Reply
+from tickstream.dispatcher.ports import OutRecord
+from tickstream.model import DueEntry, Verdict
+from tickstream.timer_store import TaskChange
+from tickstream.topics import DEAD_LETTER_PARTITIONS, TopicNames
+
+
+class EncodedOutcome(NamedTuple):
+    """One bucket's share of a transaction, ready to be produced and stored."""
+
+    bucket: int
+    records: list[OutRecord]
+    """Progress stands last."""
+    changes: list[TaskChange]
+    stale: list[DueEntry]
+    progress_bytes: bytes
+
+
+def encode_outcome(outcome: BucketOutcome, names: TopicNames) -> EncodedOutcome:
+    """Records in the order in which they are produced: changelog, work, history, dead letters, Progress."""
+    bucket = outcome.bucket
+    records: list[OutRecord] = []
+    changes: list[TaskChange] = []
+    for task_id, task in outcome.after.items():
+        before = outcome.before[task_id]
+        if task is before:
+            continue
+        spec_bytes = encode_spec(task.spec) if task.spec and task.spec is not before.spec else None
+        state_bytes = encode_state(task.state) if task.state else None
+        changes.append(
+            TaskChange(task_id, before.spec, before.state, task.spec, task.state, spec_bytes, state_bytes)
+        )
+        if task.spec is not before.spec:
+            records.append(OutRecord(names.timers, bucket, timers_key(SPEC, task_id), spec_bytes))
+        records.append(OutRecord(names.timers, bucket, timers_key(STATE, task_id), state_bytes))
+    for queue, work in outcome.work:
+        records.append(OutRecord(names.work(queue), bucket, work.task_id.encode(), encode_work(work)))
+    for history in outcome.history:
+        records.append(OutRecord(names.history, bucket, history.task_id.encode(), encode_history(history)))
+    records.extend(_dead_letter(bucket, letter, names) for letter in outcome.dead_letters)
+    progress = encode_progress(outcome.progress)
+    records.append(OutRecord(names.timers, bucket, timers_key(PROGRESS), progress, marks=bucket))
+    return EncodedOutcome(bucket, records, changes, outcome.stale, progress)
+
+
+def _dead_letter(bucket: int, letter: DeadLetter, names: TopicNames) -> OutRecord:
+    headers = (
+        ("reason", letter.reason.value.encode()),
+        ("detail", letter.detail.encode()),
+        ("bucket", str(bucket).encode()),
+    )
+    # All of one bucket's letters in one partition, so that a transaction touches one more, not four.
+    partition = bucket % DEAD_LETTER_PARTITIONS
+    return OutRecord(names.dead_letter, partition, letter.task_id.encode() or None, letter.value, headers)
+
+
+def encode_replies(replies: Iterable[Reply]) -> list[tuple[str, int, bytes]]:
+    """(client_id, partition, VerdictBatch), one per client: the answers of one transaction."""
+    by_client: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
+    for reply in replies:
+        by_client[reply.client_id, reply.partition].append(reply.verdict)
+    return [
+        (client, partition, encode_verdicts(client, verdicts))
+        for (client, partition), verdicts in by_client.items()
+    ]
