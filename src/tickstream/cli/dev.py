@@ -60,7 +60,7 @@ def up(
     from tickstream.ops.dev_broker import create_topics, kafka_runtime
     from tickstream.settings import cache_dir
 
-    with stop_on_signals() as stop:
+    with stop_on_signals(unwind=True) as stop:
         runtime = kafka_runtime(cache_dir(), Console(stderr=True))
         with DevBroker.start(runtime=runtime, port=port, directory=data) as broker:
             settings = settings_from(broker.bootstrap, prefix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tickstream.cli import dev, topics
+from tickstream.cli import audit, dev, dispatcher, topics, worker
 from tickstream.cli.running import log_to_stderr
 from tickstream.errors import (
     BrokerUnavailable,
@@ -23,6 +24,7 @@ from tickstream.errors import (
 NO: Final = 1
 USAGE: Final = 2
 UNAVAILABLE: Final = 3
+_LOG_VARIABLE: Final = "TICKSTREAM_LOG"
 
 
 class LogLevel(StrEnum):
@@ -42,12 +44,15 @@ app = typer.Typer(
 )
 app.add_typer(dev.app, name="dev")
 app.add_typer(topics.app, name="topics")
+app.add_typer(dispatcher.app, name="dispatcher")
+app.add_typer(worker.app, name="worker")
+app.command()(audit.audit)
 
 
 @app.callback()
 def tickstream(
     log_level: Annotated[
-        LogLevel, typer.Option(envvar="TICKSTREAM_LOG", help="What is logged to stderr.")
+        LogLevel, typer.Option(envvar=_LOG_VARIABLE, help="What is logged to stderr.")
     ] = LogLevel.WARNING,
 ) -> None:
     """A distributed timer, job scheduler and calendar on Kafka.
@@ -62,6 +67,7 @@ def tickstream(
       tickstream worker run examples.hello:app
       tickstream task schedule hello:1 --at now+10s --handler hello
     """
+    os.environ[_LOG_VARIABLE] = log_level  # for the processes that a command starts
     log_to_stderr(log_level)
 
 

@@ -13,20 +13,26 @@ from types import FrameType
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
+def stop_on_signals(*, unwind: bool = False, supervised: bool = False) -> Iterator[threading.Event]:
     """An event that the first SIGTERM or SIGINT sets; the second ends the process at once.
 
-    Only for the main thread. The former handlers are back afterwards.
+    With `unwind` the second raises KeyboardInterrupt instead, for commands that have something to take away.
+    With `supervised` SIGINT is ignored: at a terminal Ctrl-C reaches the children too, and their parent is
+    about to send them SIGTERM. Only for the main thread. The former handlers are back afterwards.
     """
     stop = threading.Event()
 
     def handle(number: int, _: FrameType | None) -> None:
-        if stop.is_set():
+        if not stop.is_set():
+            stop.set()
+        elif unwind:
+            raise KeyboardInterrupt
+        else:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        stop.set()
 
-    former = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = {signal.SIGTERM: handle, signal.SIGINT: signal.SIG_IGN if supervised else handle}
+    former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield stop
     finally:

@@ -64,10 +64,11 @@ class ManagedProcess:
         argv: Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
         name: str = "",
         clock: Clock = _SYSTEM_CLOCK,
     ) -> Self:
-        """Start `argv`; `env` is its whole environment (None: this process's).
+        """Start `argv`; `env` is its whole environment, `cwd` its directory (None: as here).
 
         The process gets SIGKILL from the kernel when this process dies, however it dies. It is a session of
         its own, so Ctrl-C at the terminal reaches only this process, which then ends it in order.
@@ -82,6 +83,7 @@ class ManagedProcess:
                 process = subprocess.Popen(
                     launch,
                     env=env,
+                    cwd=cwd,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
