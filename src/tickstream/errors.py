@@ -58,6 +58,18 @@ class UnknownQueue(InvalidInput):
         )
 
 
+class UnknownHandler(TickstreamError):
+    """A task names a handler that the worker's app does not have."""
+
+    def __init__(self, handler: str, known: Sequence[str]) -> None:
+        shown = handler if len(handler) <= 80 else handler[:80] + "…"
+        have = ", ".join(sorted(known)[:20]) or "none"
+        super().__init__(
+            f"no handler {shown!r} in this worker's app (it has: {have}); register it, or give the task a queue "
+            "whose workers have it"
+        )
+
+
 class LayoutMismatch(TickstreamError):
     """The topics are not the ones this process was told of, or do not agree with each other."""
 
@@ -134,3 +146,23 @@ class BucketStopped(TickstreamError):
         self.bucket = bucket
         self.reason = reason
         super().__init__(f"bucket {bucket} is stopped: {reason}")
+
+
+# --------------------------------------------------------------------------- recovery asked of the projection
+
+
+class DataDirInUse(TickstreamError):
+    """Another process keeps its data in this directory."""
+
+    def __init__(self, data_dir: object) -> None:
+        super().__init__(
+            f"{data_dir} is in use by another process; stop that one, or pass another directory with --data"
+        )
+
+
+class IndexNotReady(TickstreamError):
+    """The projection has not made its index yet, or is making it anew: ask again."""
+
+
+class IndexOutdated(TickstreamError):
+    """The index cannot be carried on from where it stands: wipe it and build it anew."""

@@ -1,0 +1,90 @@
+"""Answers as JSON-ready objects: the shapes that docs, clients and the page rely on.
+
+No HTTP and no clock may enter here. Payloads are never in them: the projection does not keep any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tickstream.model import NEVER, Phase
+from tickstream.projection import query
+from tickstream.projection.freshness import Freshness
+from tickstream.projection.parameters import encode_cursor
+from tickstream.projection.query import Window
+from tickstream.projection.reader import View
+from tickstream.projection.rows import Row
+from tickstream.projection.status import minute_list
+
+
+def row_object(row: Row) -> dict[str, Any]:
+    """A listing row. Times ms UTC, null when unknown or not yet."""
+    queue, handler, labels = row.columns
+    return {
+        "task_id": row.task_id,
+        "occurrence_ts": row.occurrence_ts,
+        "state": row.state.value,
+        "queue": queue,
+        "handler": handler,
+        "labels": labels,
+        "attempt": row.attempt,
+        "worker": row.worker,
+        "decided_ms": _time(row.decided_ms),
+        "fetched_ms": _time(row.fetched_ms),
+        "started_ms": _time(row.started_ms),
+        "ended_ms": _time(row.ended_ms),
+        "error": row.error,
+        "rev": f"{row.rev.offset}:{row.rev.item}",
+    }
+
+
+def _time(ms: int) -> int | None:
+    return None if ms == NEVER else ms
+
+
+def page(view: View, window: Window, fresh: Freshness) -> dict[str, Any]:
+    """A page of /api/tasks. `visited`: rows looked at for it."""
+    found = query.rows_in(view, window)
+    return {
+        "rows": [row_object(row) for row in found.rows],
+        "cursor": encode_cursor(found.cursor),
+        "visited": found.visited,
+        **fresh.fields(),
+    }
+
+
+def task(view: View, task_id: str, fresh: Freshness) -> dict[str, Any]:
+    """The answer of /api/tasks/{task_id}: `task` is null when nothing is known of it."""
+    found = query.task(view, task_id)
+    return {
+        "task": None if found is None else _task_object(task_id, found),
+        "occurrences": [] if found is None else [row_object(row) for row in found.occurrences],
+        **fresh.fields(),
+    }
+
+
+def _task_object(task_id: str, found: query.Task) -> dict[str, Any]:
+    """A task in one object. Columns of an ended task come from its last row: its spec is gone by then."""
+    definition, state, _ = found.record
+    last = found.occurrences[-1] if found.occurrences else None
+    columns = definition.columns if definition is not None else last.columns if last is not None else None
+    phase = state.phase if state is not None else last.state if last is not None else None
+    rev = state.rev if state is not None else last.rev if last is not None else None
+    return {
+        "task_id": task_id,
+        "state": None if phase is None else phase.value,
+        "queue": "" if columns is None else columns.queue,
+        "handler": "" if columns is None else columns.handler,
+        "labels": {} if columns is None else columns.labels,
+        "rev": None if rev is None else f"{rev.offset}:{rev.item}",
+        "next_occurrence_ts": None if state is None else _time(state.next_occurrence_ts),
+        "last_occurrence_ts": None if state is None else _time(state.last_occurrence_ts),
+        "ended_ms": None if state is None else _time(state.ended_ms),
+    }
+
+
+def counts(view: View, first_minute: int, end_minute: int, fresh: Freshness) -> dict[str, Any]:
+    """The answer of /api/counts: rows per minute and state, and their sum over the window."""
+    minutes = query.minutes(view, first_minute, end_minute)
+    totals = {state.value: sum(by.get(state, 0) for by in minutes.values()) for state in Phase}
+    return {"minutes": minute_list(minutes), "totals": totals, **fresh.fields()}

@@ -1,0 +1,191 @@
+"""The HTTP API of the dashboard: read-only, JSON, on a projection's index.
+
+No Kafka may enter here. Reads of RocksDB run in a thread pool; waiting for a command does not hold
+a thread. Shapes of answers: answers.py and status.py; their description: openapi.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tickstream.clock import Clock, SystemClock
+from tickstream.errors import IndexNotReady, InvalidTaskId
+from tickstream.model import Receipt, check_task_id
+from tickstream.projection import answers, parameters
+from tickstream.projection.freshness import Freshness, freshness, missing
+from tickstream.projection.guard import Guard
+from tickstream.projection.openapi import document
+from tickstream.projection.problems import Problem, bad_parameter, not_ready, not_visible
+from tickstream.projection.reader import IndexReader, View
+from tickstream.projection.status import status
+from tickstream.projection.stream import StatusCache, events
+
+PAGE: Final = Path(__file__).parent / "page"
+_TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_LOOK_AGAIN_S: Final = 0.02
+"""How often a request that waits for a command looks; a catch-up of the secondary costs 0.5 ms."""
+
+Answer = dict[str, Any]
+_T = TypeVar("_T")
+
+
+class Dashboard:
+    """The endpoints over one reader."""
+
+    def __init__(self, reader: IndexReader, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._status = StatusCache(self._make_status, clock)
+        self.stopping = asyncio.Event()
+
+    async def tasks(self, request: Request) -> Response:
+        """A page of rows in a window."""
+        window = parameters.window(request.query_params)
+        return await self._answer(request, lambda view, fresh: answers.page(view, window, fresh))
+
+    async def task(self, request: Request) -> Response:
+        """One task."""
+        parameters.task_parameters(request.query_params)
+        task_id = request.path_params["task_id"]
+        try:
+            check_task_id(task_id)
+        except InvalidTaskId as error:
+            raise Problem(400, "Bad task id", str(error)) from error
+        return await self._answer(request, lambda view, fresh: answers.task(view, task_id, fresh))
+
+    async def counts(self, request: Request) -> Response:
+        """Rows per minute and state."""
+        first, end = parameters.counts(request.query_params)
+        return await self._answer(request, lambda view, fresh: answers.counts(view, first, end, fresh))
+
+    async def status(self, _request: Request) -> Response:
+        """Everything at a glance."""
+        return JSONResponse(await self._make_status())
+
+    async def stream(self, _request: Request) -> Response:
+        """The status, live."""
+        return StreamingResponse(events(self._status, self.stopping), media_type="text/event-stream")
+
+    async def openapi(self, _request: Request) -> Response:
+        """The description of this API."""
+        return JSONResponse(document())
+
+    async def page(self, request: Request) -> Response:
+        """The page and its files: only what lies in its directory by name."""
+        name = request.path_params.get("name") or "index.html"
+        files = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.suffix in _TYPES}
+        if name in files:
+            return FileResponse(files[name], media_type=_TYPES[files[name].suffix])
+        if name == "index.html":
+            return PlainTextResponse("tickstream dashboard: the API is described at /openapi.json\n")
+        raise Problem(
+            404, "Not found", f"there is nothing at {request.url.path}; the API is at /openapi.json"
+        )
+
+    async def _make_status(self) -> Answer:
+        return await run_in_threadpool(self._read, status)
+
+    async def _answer(self, request: Request, make: Callable[[View, Freshness], Answer]) -> Response:
+        """What `make` says of the index once the commands named by `after=` are in it."""
+        receipts, wait_ms = parameters.receipts(request.query_params)
+
+        def look(view: View, fresh: Freshness) -> tuple[list[Receipt], Answer]:
+            late = missing(_of_known_buckets(receipts, fresh), fresh.positions)
+            return late, fresh.fields() if late else make(view, fresh)
+
+        deadline = self._clock.monotonic() + wait_ms / 1000
+        while True:
+            late, answer = await run_in_threadpool(self._read, look)
+            if not late:
+                return JSONResponse(answer)
+            if self._clock.monotonic() >= deadline:
+                raise not_visible([str(receipt) for receipt in late], wait_ms, **answer)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    def _read(self, make: Callable[[View, Freshness], _T]) -> _T:
+        try:
+            with self._reader.view() as view:
+                return make(view, freshness(view.positions(), self._clock.wall_ms()))
+        except IndexNotReady as error:
+            raise not_ready(str(error)) from error
+
+
+def _of_known_buckets(receipts: list[Receipt], fresh: Freshness) -> list[Receipt]:
+    for receipt in receipts:
+        if receipt.bucket not in fresh.positions:
+            raise bad_parameter(
+                "after",
+                str(receipt),
+                f"there are only {len(fresh.positions)} buckets: of another installation?",
+            )
+    return receipts
+
+
+def create_app(
+    reader: IndexReader,
+    *,
+    clock: Clock | None = None,
+    hosts: Iterable[str] = (),
+    token: str | None = None,
+) -> Starlette:
+    """The dashboard as an ASGI application. `reader` stays the caller's to close.
+
+    `hosts`: names under which it may be called besides loopback's. `token`: then every request
+    under /api/ needs `Authorization: Bearer <token>`; the page's own files hold no data.
+    """
+    dashboard = Dashboard(reader, clock or SystemClock())
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        dashboard.stopping.set()
+
+    app = Starlette(
+        routes=[
+            Route("/api/tasks", dashboard.tasks),
+            Route("/api/tasks/{task_id:path}", dashboard.task),
+            Route("/api/counts", dashboard.counts),
+            Route("/api/status", dashboard.status),
+            Route("/api/stream", dashboard.stream),
+            Route("/openapi.json", dashboard.openapi),
+            Route("/", dashboard.page),
+            Route("/{name:path}", dashboard.page),
+        ],
+        middleware=[Middleware(Guard, hosts=tuple(hosts), token=token)],
+        exception_handlers={Problem: _problem, HTTPException: _refused, Exception: _failed},
+        lifespan=lifespan,
+    )
+    app.state.dashboard = dashboard
+    return app
+
+
+async def _problem(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return error.response()
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Problem(error.status_code, error.detail, f"{request.method} {request.url.path}").response()
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    """The traceback is the server's to log (Starlette raises it on), not the reader's to see."""
+    return Problem(500, "Internal error", "the server's log says more").response()

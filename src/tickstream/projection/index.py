@@ -1,0 +1,311 @@
+"""The projection's RocksDB, written: one WriteBatch takes in rows, counters and positions together.
+
+No Kafka and no query may enter here. The directory:
+
+    lock            held (flock) by the one process that writes
+    current         name of the database in use, replaced atomically: readers look here
+    index-<id>/     the database; <id> names format, topics and number of buckets
+
+A database of another identity is left behind by a new `current` and then deleted, so a reader
+never sees two logs mixed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch
+
+from tickstream.errors import DataDirInUse, StoreCorrupted
+from tickstream.model import Phase
+from tickstream.projection import keys
+from tickstream.projection.fold import FINISHED, Changes
+from tickstream.projection.rows import (
+    FORMAT_VERSION,
+    Position,
+    Row,
+    TaskRecord,
+    decode_histogram,
+    decode_position,
+    decode_row,
+    decode_task,
+    encode_failure,
+    encode_histogram,
+    encode_position,
+    encode_row,
+    encode_task,
+)
+
+UPCOMING: Final = "upcoming"
+RUNNING: Final = "running"
+FINISHED_ROWS: Final = "finished"
+TASK: Final = "task"
+ENDED: Final = "ended"
+COUNTS: Final = "counts"
+LATENESS: Final = "lateness"
+FAILURES: Final = "failures"
+META: Final = "meta"
+FAMILIES: Final = (UPCOMING, RUNNING, FINISHED_ROWS, TASK, ENDED, COUNTS, LATENESS, FAILURES, META)
+_POINTS: Final = frozenset({FINISHED_ROWS, TASK})
+"""Families asked for single keys that are mostly not there: a Bloom filter saves the read."""
+FAMILY_OF: Final = {Phase.SCHEDULED: UPCOMING, Phase.DISPATCHED: RUNNING} | dict.fromkeys(
+    FINISHED, FINISHED_ROWS
+)
+CURRENT: Final = "current"
+_CACHE_BYTES: Final = 64 * 1024 * 1024
+_NOTHING: Final = 0
+
+
+class Identity(NamedTuple):
+    """What a database belongs to: it is of no use for anything else."""
+
+    topic_ids: Mapping[str, bytes]
+    """Of `timers` and `history`; a re-created topic has another id."""
+    buckets: int
+
+    @property
+    def directory(self) -> str:
+        """Name of its database."""
+        parts = [f"format {FORMAT_VERSION}", f"buckets {self.buckets}"]
+        parts += [f"{name} {topic_id.hex()}" for name, topic_id in sorted(self.topic_ids.items())]
+        return "index-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def open_options() -> tuple[Options, dict[str, Options]]:
+    """RocksDB options of the database and of its families, the same for the writer and for readers."""
+    cache = Cache(_CACHE_BYTES)
+
+    def family(name: str) -> Options:
+        table = BlockBasedOptions()
+        table.set_block_cache(cache)
+        if name in _POINTS:
+            table.set_bloom_filter(10, False)
+        options = Options(raw_mode=True)
+        options.set_block_based_table_factory(table)
+        options.set_compression_type(DBCompressionType.lz4())
+        return options
+
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    # A secondary that may not keep every file open fails once a compaction has deleted one.
+    options.set_max_open_files(-1)
+    options.set_keep_log_file_num(2)
+    return options, {name: family(name) for name in FAMILIES}
+
+
+class IndexWriter:
+    """The one writer of a data directory. A context manager; use it from one thread."""
+
+    def __init__(self, data_dir: Path, identity: Identity) -> None:
+        """Open or make the database of `identity`. Raises DataDirInUse, StoreCorrupted."""
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self._dir = data_dir
+        self._lock = _lock(data_dir)
+        self._name = _name_in_use(data_dir, identity.directory)
+        self._buckets = identity.buckets
+        try:
+            self._open()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self) -> None:
+        options, families = open_options()
+        path = self._dir / self._name
+        try:
+            self._db = Rdict(str(path), options, column_families=families)
+        except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
+            raise StoreCorrupted(f"the projection's index {path} cannot be opened: {error}") from error
+        self._families = {name: self._db.get_column_family(name) for name in FAMILIES}
+        self._handles = {name: self._db.get_column_family_handle(name) for name in FAMILIES}
+        self._families[META].put(keys.BUCKETS, b"%d" % self._buckets)
+        _replace(self._dir / CURRENT, self._name)
+        for other in self._dir.glob("index-*"):
+            if other.name != self._name:
+                shutil.rmtree(other)
+
+    def __enter__(self) -> IndexWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database and the directory."""
+        self._close_database()
+        os.close(self._lock)
+
+    def _close_database(self) -> None:
+        # Every handle keeps RocksDB's own lock until it is gone.
+        self._families.clear()
+        self._handles.clear()
+        self._db.close()
+
+    def wipe(self) -> None:
+        """Begin again with nothing, under another name, so that readers notice."""
+        self._close_database()
+        base, _, turn = self._name.partition(".")
+        self._name = f"{base}.{int(turn or 0) + 1}"
+        self._open()
+
+    # ----------------------------------------------------------------------- reading what was there
+
+    def positions(self, buckets: Iterable[int]) -> dict[int, Position]:
+        """Where each bucket stands."""
+        return {b: self._position(b) for b in buckets}
+
+    def _position(self, bucket: int) -> Position:
+        value = self._families[META].get(keys.bucket_key(bucket))
+        return Position() if value is None else decode_position(value)
+
+    def task(self, task_id: str) -> TaskRecord | None:
+        """The task's record."""
+        value = self._families[TASK].get(keys.task_key(task_id))
+        return None if value is None else decode_task(task_id, value)
+
+    def finished(self, task_id: str, occurrence_ts: int) -> Row | None:
+        """The finished row of an occurrence, shown or superseded."""
+        value = self._families[FINISHED_ROWS].get(keys.row_key(task_id, occurrence_ts))
+        return None if value is None else decode_row(task_id, occurrence_ts, value)
+
+    # ----------------------------------------------------------------------- writing
+
+    def apply(self, changes: Changes) -> None:
+        """Take in a step: all of it, or nothing."""
+        batch = _Batch(self._handles)
+        for (state, task_id, occurrence), row in changes.live.items():
+            key = keys.row_key(task_id, occurrence)
+            if row is None:
+                batch.delete(FAMILY_OF[state], key)
+            else:
+                batch.put(FAMILY_OF[state], key, encode_row(row))
+        for (task_id, occurrence), row in changes.finished.items():
+            batch.put(FINISHED_ROWS, keys.row_key(task_id, occurrence), encode_row(row))
+            batch.put(ENDED, keys.ended_key(task_id, occurrence), b"")
+        for task_id, record in changes.tasks.items():
+            if record is None:
+                batch.delete(TASK, keys.task_key(task_id))
+            else:
+                batch.put(TASK, keys.task_key(task_id), encode_task(record))
+        for failure in changes.failures:
+            key = keys.failure_key(failure.at_ms, failure.task_id, failure.occurrence_ts)
+            batch.put(FAILURES, key, encode_failure(failure))
+        self._count(batch, changes.counts)
+        for (minute, stage), added in changes.lateness.items():
+            self._add_lateness(batch, keys.lateness_key(minute, stage), added)
+        for bucket, position in changes.positions.items():
+            batch.put(META, keys.bucket_key(bucket), encode_position(position))
+        self._db.write(batch.batch)
+
+    def _count(self, batch: _Batch, differences: Mapping[tuple[Phase, int, str], int]) -> None:
+        totals: dict[Phase, int] = {}
+        for (state, minute, queue), difference in differences.items():
+            if difference:
+                self._add(batch, COUNTS, keys.count_key(state, minute, queue), difference)
+                totals[state] = totals.get(state, 0) + difference
+        for state, difference in totals.items():
+            self._add(batch, META, keys.total_key(state), difference)
+
+    def _add(self, batch: _Batch, family: str, key: bytes, difference: int) -> None:
+        count = int(self._families[family].get(key) or _NOTHING) + difference
+        if count:
+            batch.put(family, key, b"%d" % count)
+        else:
+            batch.delete(family, key)
+
+    def _add_lateness(self, batch: _Batch, key: bytes, added: Mapping[int, int]) -> None:
+        value = self._families[LATENESS].get(key)
+        histogram = {} if value is None else decode_histogram(value)
+        for bucket, count in added.items():
+            histogram[bucket] = histogram.get(bucket, 0) + count
+        batch.put(LATENESS, key, encode_histogram(histogram))
+
+    def drop_before(self, before_ms: int, *, at_most: int = 20_000) -> int:
+        """Drop finished rows whose occurrence lies before `before_ms`, oldest first; return how many.
+
+        One DeleteRange takes the rows; what refers to them goes singly, in the same WriteBatch.
+        `at_most` bounds one call: call again while it returns that many.
+        """
+        bound = keys.instant(before_ms)
+        batch = _Batch(self._handles)
+        gone: dict[tuple[Phase, int, str], int] = {}
+        dropped = 0
+        last = b""
+        for key, value in self._scan(FINISHED_ROWS, bound, at_most):
+            task_id, occurrence = keys.read_row_key(key)
+            row = decode_row(task_id, occurrence, value)
+            batch.delete(ENDED, keys.ended_key(task_id, occurrence))
+            if not row.superseded:
+                counter = (row.state, keys.minute_of(occurrence), row.columns.queue)
+                gone[counter] = gone.get(counter, 0) - 1
+            dropped, last = dropped + 1, key
+        if dropped:
+            batch.delete_range(FINISHED_ROWS, b"", keys.after(last))
+            self._count(batch, gone)
+        batch.delete_range(FAILURES, b"", keys.failure_bound(before_ms))
+        batch.delete_range(LATENESS, b"", keys.lateness_key(keys.minute_of(before_ms), 0))
+        self._db.write(batch.batch)
+        return dropped
+
+    def _scan(self, family: str, end: bytes, at_most: int) -> list[tuple[bytes, bytes]]:
+        bounded = ReadOptions()
+        bounded.set_iterate_upper_bound(end)
+        rows = self._families[family].iter(bounded)
+        rows.seek_to_first()
+        found: list[tuple[bytes, bytes]] = []
+        while rows.valid() and len(found) < at_most:
+            found.append((rows.key(), rows.value()))
+            rows.next()
+        rows.status()
+        return found
+
+
+class _Batch:
+    """A WriteBatch that knows its families by name."""
+
+    def __init__(self, handles: Mapping[str, Any]) -> None:
+        self._handles = handles
+        self.batch = WriteBatch(raw_mode=True)
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        self.batch.put(key, value, self._handles[family])
+
+    def delete(self, family: str, key: bytes) -> None:
+        self.batch.delete(key, self._handles[family])
+
+    def delete_range(self, family: str, begin: bytes, end: bytes) -> None:
+        self.batch.delete_range(begin, end, self._handles[family])
+
+
+def _lock(data_dir: Path) -> int:
+    handle = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise DataDirInUse(data_dir) from error
+    return handle
+
+
+def _name_in_use(data_dir: Path, base: str) -> str:
+    """The database to go on with: the current one if it is of this identity, however often wiped."""
+    current = data_dir / CURRENT
+    name = current.read_text() if current.exists() else base
+    return name if name.partition(".")[0] == base else base
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write `path` so that a reader sees the old text or the new, never part of it."""
+    temporary = path.with_suffix(".new")
+    temporary.write_text(text)
+    os.replace(temporary, path)

@@ -1,0 +1,169 @@
+"""Key bytes of the projection's RocksDB: made and read here, nowhere else.
+
+No value, no query and no database may enter here. All numbers are big-endian, so that RocksDB's
+byte order is the order of time.
+
+    row       minute u32 | ms in minute u16 | task_id (UTF-8) | occurrence i64     upcoming, running, finished
+    task      task_id                                                              task
+    ended     task_id | 00 | occurrence i64                                        ended
+    count     state u8 | minute u32 | queue (UTF-8)                                counts
+    lateness  minute u32 | stage u8                                                lateness
+    failure   at_ms u64 | task_id | 00 | occurrence i64                            failures
+    meta      ASCII: `buckets`, `b` + bucket u16, `n` + state u8                   meta
+
+The first six bytes of a row are its instant: a window is one range, and the minute is the prefix
+under which counters are kept and old rows dropped. Task ids hold no control characters, so 00
+ends one. Times are milliseconds since the epoch, UTC.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from tickstream.model import Phase
+
+MINUTE_MS: Final = 60_000
+LAST_MINUTE: Final = 0xFFFF_FFFF
+LAST_INSTANT_MS: Final = (LAST_MINUTE + 1) * MINUTE_MS - 1
+"""The latest instant that has a place of its own (year 10136); later ones stand at it."""
+
+_INSTANT: Final = struct.Struct(">IH")
+_OCCURRENCE: Final = struct.Struct(">q")
+_COUNT: Final = struct.Struct(">BI")
+_LATENESS: Final = struct.Struct(">IB")
+_AT: Final = struct.Struct(">Q")
+_BUCKET: Final = struct.Struct(">H")
+
+_STATE_CODES: Final = {
+    Phase.SCHEDULED: 0,
+    Phase.DISPATCHED: 1,
+    Phase.SUCCEEDED: 2,
+    Phase.DEAD: 3,
+    Phase.CANCELLED: 4,
+}
+_STATES: Final = {code: state for state, code in _STATE_CODES.items()}
+
+BUCKETS: Final = b"buckets"
+"""Key of the number of buckets, in ASCII digits."""
+
+
+def minute_of(ms: int) -> int:
+    """The minute in which `ms` lies, as counters and rows number them: within u32, whatever `ms` is."""
+    return min(max(ms, 0) // MINUTE_MS, LAST_MINUTE)
+
+
+# --------------------------------------------------------------------------- rows
+
+
+def instant(ms: int) -> bytes:
+    """The first key byte string that a row at `ms` or later can have: a bound of a window."""
+    clamped = min(max(ms, 0), LAST_INSTANT_MS)
+    return _INSTANT.pack(clamped // MINUTE_MS, clamped % MINUTE_MS)
+
+
+def row_key(task_id: str, occurrence_ts: int) -> bytes:
+    """Key of the row of one occurrence, the same in every family of rows."""
+    return instant(occurrence_ts) + task_id.encode() + _OCCURRENCE.pack(occurrence_ts)
+
+
+def read_row_key(key: bytes) -> tuple[str, int]:
+    """`(task_id, occurrence_ts)` of a row's key. Raises ValueError on what is no row's key."""
+    if len(key) <= _INSTANT.size + _OCCURRENCE.size:
+        raise ValueError(f"{len(key)} bytes are too short for a row's key")
+    return key[6:-8].decode(), _OCCURRENCE.unpack_from(key, len(key) - 8)[0]
+
+
+def after(key: bytes) -> bytes:
+    """The smallest key above `key`."""
+    return key + b"\x00"
+
+
+END: Final = b"\xff" * 7
+"""Above every key of a row."""
+
+
+# --------------------------------------------------------------------------- tasks
+
+
+def task_key(task_id: str) -> bytes:
+    """Key of a task's record."""
+    return task_id.encode()
+
+
+def ended_key(task_id: str, occurrence_ts: int) -> bytes:
+    """Key of the entry that says: this occurrence of the task has a finished row."""
+    return ended_prefix(task_id) + _OCCURRENCE.pack(occurrence_ts)
+
+
+def ended_prefix(task_id: str) -> bytes:
+    """What the keys of all finished occurrences of a task begin with."""
+    return task_id.encode() + b"\x00"
+
+
+def read_ended_key(key: bytes) -> tuple[str, int]:
+    """`(task_id, occurrence_ts)` of an `ended` key."""
+    return key[:-9].decode(), _OCCURRENCE.unpack_from(key, len(key) - 8)[0]
+
+
+# --------------------------------------------------------------------------- counters
+
+
+def count_key(state: Phase, minute: int, queue: str) -> bytes:
+    """Key of the number of rows in one state, minute and queue."""
+    return count_bound(state, minute) + queue.encode()
+
+
+def count_bound(state: Phase, minute: int) -> bytes:
+    """The first key of a state's counters in `minute` or later."""
+    return _COUNT.pack(_STATE_CODES[state], min(minute, LAST_MINUTE))
+
+
+def count_end(state: Phase) -> bytes:
+    """Above every key of a state's counters."""
+    return bytes((_STATE_CODES[state] + 1,))
+
+
+def read_count_key(key: bytes) -> tuple[Phase, int, str]:
+    """`(state, minute, queue)` of a counter's key."""
+    code, minute = _COUNT.unpack_from(key)
+    return _STATES[code], minute, key[5:].decode()
+
+
+def lateness_key(minute: int, stage: int) -> bytes:
+    """Key of the histogram of one stage in one minute."""
+    return _LATENESS.pack(minute, stage)
+
+
+def read_lateness_key(key: bytes) -> tuple[int, int]:
+    """`(minute, stage)` of a histogram's key."""
+    minute, stage = _LATENESS.unpack(key)
+    return minute, stage
+
+
+def failure_key(at_ms: int, task_id: str, occurrence_ts: int) -> bytes:
+    """Key of a failure in the order in which they were recorded."""
+    return failure_bound(at_ms) + task_id.encode() + b"\x00" + _OCCURRENCE.pack(occurrence_ts)
+
+
+def failure_bound(at_ms: int) -> bytes:
+    """The first key of a failure recorded at `at_ms` or later."""
+    return _AT.pack(max(at_ms, 0))
+
+
+def read_failure_key(key: bytes) -> tuple[int, str, int]:
+    """`(at_ms, task_id, occurrence_ts)` of a failure's key."""
+    return _AT.unpack_from(key)[0], key[8:-9].decode(), _OCCURRENCE.unpack_from(key, len(key) - 8)[0]
+
+
+# --------------------------------------------------------------------------- meta
+
+
+def bucket_key(bucket: int) -> bytes:
+    """Key of a bucket's position."""
+    return b"b" + _BUCKET.pack(bucket)
+
+
+def total_key(state: Phase) -> bytes:
+    """Key of the number of all rows in one state."""
+    return b"n" + bytes((_STATE_CODES[state],))

@@ -1,0 +1,170 @@
+"""The projection's RocksDB, read: opened as a secondary beside the process that writes it.
+
+Nothing may be written here, and no Kafka may enter. One view is one state of the database: it
+catches up with the writer when it begins and stands still until it ends, so rows, counters and
+positions in one answer belong together.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rocksdict import AccessType, Rdict, ReadOptions
+
+from tickstream.errors import IndexNotReady
+from tickstream.model import Phase
+from tickstream.projection import keys
+from tickstream.projection.index import (
+    CURRENT,
+    ENDED,
+    FAMILIES,
+    FINISHED_ROWS,
+    META,
+    TASK,
+    open_options,
+)
+from tickstream.projection.rows import Position, Row, TaskRecord, decode_position, decode_row, decode_task
+
+
+class View:
+    """One state of the index. Valid only inside `IndexReader.view()`."""
+
+    def __init__(self, families: dict[str, Any]) -> None:
+        self._families = families
+
+    def scan(self, family: str, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values with start <= key < end, ascending. Raises IndexNotReady on a read error."""
+        bounded = ReadOptions()
+        bounded.set_iterate_upper_bound(end)
+        rows = self._families[family].iter(bounded)
+        rows.seek(start)
+        while rows.valid():
+            yield rows.key(), rows.value()
+            rows.next()
+        _check(rows)
+
+    def latest(self, family: str, limit: int) -> list[tuple[bytes, bytes]]:
+        """The last `limit` keys and values, descending. Raises IndexNotReady on a read error."""
+        rows = self._families[family].iter()
+        rows.seek_to_last()
+        found: list[tuple[bytes, bytes]] = []
+        while rows.valid() and len(found) < limit:
+            found.append((rows.key(), rows.value()))
+            rows.prev()
+        _check(rows)
+        return found
+
+    def positions(self) -> dict[int, Position]:
+        """Where each bucket stands, by bucket."""
+        size = int(self._families[META].get(keys.BUCKETS))
+        values = (self._families[META].get(keys.bucket_key(b)) for b in range(size))
+        return {b: Position() if v is None else decode_position(v) for b, v in enumerate(values)}
+
+    def total(self, state: Phase) -> int:
+        """How many rows are in `state`."""
+        return int(self._families[META].get(keys.total_key(state)) or 0)
+
+    def task(self, task_id: str) -> TaskRecord | None:
+        """The task's record."""
+        value = self._families[TASK].get(keys.task_key(task_id))
+        return None if value is None else decode_task(task_id, value)
+
+    def finished_of(self, task_id: str, limit: int) -> list[Row]:
+        """The first `limit` finished rows of a task, shown ones only, by occurrence."""
+        prefix = keys.ended_prefix(task_id)
+        rows: list[Row] = []
+        for key, _ in self.scan(ENDED, prefix, prefix + keys.END):
+            _, occurrence = keys.read_ended_key(key)
+            value = self._families[FINISHED_ROWS].get(keys.row_key(task_id, occurrence))
+            if value is not None and not (row := decode_row(task_id, occurrence, value)).superseded:
+                rows.append(row)
+            if len(rows) == limit:
+                break
+        return rows
+
+
+class IndexReader:
+    """Read access to a projection's data directory. A context manager, usable from several threads."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._dir = data_dir
+        self._lock = threading.Lock()
+        self._name = ""
+        self._db: Any = None
+        self._families: dict[str, Any] = {}
+        self._scratch = tempfile.TemporaryDirectory(prefix="tickstream-reader-")
+
+    def __enter__(self) -> IndexReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._lock:
+            self._close()
+            self._scratch.cleanup()
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The index as it is now. Raises IndexNotReady when there is none.
+
+        One view at a time: catching up would move the ground under another one, and RocksDB's
+        Python binding runs one call at a time anyway.
+        """
+        with self._lock:
+            self._refresh()
+            yield View(self._families)
+
+    def _refresh(self) -> None:
+        current = self._dir / CURRENT
+        try:
+            name = current.read_text()
+        except FileNotFoundError as error:
+            raise IndexNotReady(
+                f"there is no index in {self._dir}; is the projection running on it? (tickstream projection run --data)"
+            ) from error
+        try:
+            if name != self._name:
+                self._close()
+                self._open(name)
+            self._db.try_catch_up_with_primary()
+        except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
+            self._close()
+            raise IndexNotReady(f"the index in {self._dir} cannot be read just now: {error}") from error
+
+    def _open(self, name: str) -> None:
+        options, families = open_options()
+        scratch = tempfile.mkdtemp(dir=self._scratch.name)
+        self._db = Rdict(
+            str(self._dir / name),
+            options,
+            column_families=families,
+            access_type=AccessType.secondary(scratch),
+        )
+        self._families = {family: self._db.get_column_family(family) for family in FAMILIES}
+        self._name = name
+
+    def _close(self) -> None:
+        self._families.clear()
+        self._name = ""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _check(rows: Any) -> None:
+    """An iterator stops at a corrupt block as if it were the end; only its status tells."""
+    try:
+        rows.status()
+    except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
+        raise IndexNotReady(f"the index could not be read to the end: {error}") from error
