@@ -1,0 +1,139 @@
+"""Sends outcomes to `reports` and tells the readers what the broker acknowledged.
+
+Owns the producer and its thread; what goes into which message is outbox.py's to decide.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from tickstream.clock import Clock
+from tickstream.codec import encode_reports
+from tickstream.errors import SendFailed
+from tickstream.kafka import KafkaError, KafkaException, Message, Producer
+from tickstream.model import Report, bucket_key
+from tickstream.worker.events import Events
+from tickstream.worker.outbox import Batch, Outbox, Outcome
+from tickstream.worker.run import Run
+
+COALESCE_S: Final = 0.005
+_SERVE_S: Final = 0.005
+"""Rhythm of delivery callbacks while acknowledgements are awaited."""
+_COLLECT: Final = 2_000
+"""Outcomes taken in before some are sent, however fast more arrive."""
+
+
+class Reporter:
+    """One message a bucket and interval, sent again until it is acknowledged.
+
+    Delivery rule: a reader hears `acked` for a run only after the broker acknowledged the message
+    that holds its report; so no commit ever passes a report that may be lost.
+    """
+
+    def __init__(self, producer: Producer, topic: str, worker_id: str, clock: Clock, events: Events) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._worker_id = worker_id
+        self._clock = clock
+        self._events = events
+        self._inbox: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._outbox = Outbox(COALESCE_S)
+        self._in_flight = 0
+        self._fatal: KafkaError | None = None
+        self._give_up = threading.Event()
+
+    def put(self, run: Run, report: Report) -> None:
+        """An outcome to be told. Any thread."""
+        self._inbox.put(Outcome(run, report))
+
+    def close(self) -> None:
+        """Let `serve` return once everything put before is acknowledged."""
+        self._inbox.put(None)
+
+    def give_up(self) -> None:
+        """Let `serve` return at once; what is not acknowledged will be delivered again as work."""
+        self._give_up.set()
+        self._inbox.put(None)
+
+    def serve(self) -> None:
+        """The thread of this reporter. Raises SendFailed when the producer cannot go on."""
+        closing = False
+        while not self._give_up.is_set():
+            closing = self._collect(0.0 if closing and self._idle else self._wait_s()) or closing
+            for batch in self._outbox.take(self._clock.monotonic()):
+                self._send(batch)
+            self._producer.poll(0)
+            if self._fatal is not None:
+                raise SendFailed(
+                    f"outcome reports can no longer be sent ({self._fatal.str()}); restart the worker, "
+                    "its work will be delivered again"
+                )
+            if closing and self._idle and self._inbox.empty():
+                return
+
+    @property
+    def _idle(self) -> bool:
+        return self._outbox.empty and not self._in_flight
+
+    def _wait_s(self) -> float | None:
+        wait_s = self._outbox.wait_s(self._clock.monotonic())
+        if self._in_flight:
+            return _SERVE_S if wait_s is None else min(wait_s, _SERVE_S)
+        return wait_s
+
+    def _collect(self, wait_s: float | None) -> bool:
+        """Move what has arrived to the outbox, waiting for the first; whether `close` was called."""
+        closing = False
+        for _ in range(_COLLECT):
+            try:
+                item = self._inbox.get(wait_s != 0.0, wait_s)
+            except Empty:
+                break
+            wait_s = 0.0
+            if item is None:
+                closing = True
+            else:
+                self._outbox.add(item)
+        return closing
+
+    def _send(self, batch: Batch) -> None:
+        key = bucket_key(batch.outcomes[0].report.task_id).encode()
+        value = encode_reports(self._worker_id, [outcome.report for outcome in batch.outcomes])
+        try:
+            self._producer.produce(
+                self._topic,
+                value=value,
+                key=key,
+                partition=batch.bucket,
+                on_delivery=partial(self._delivered, batch),
+            )
+        except BufferError:
+            self._refused(batch, "the producer's queue is full")
+        except KafkaException as error:
+            self._refused_by(batch, error.args[0])
+        else:
+            self._in_flight += 1
+
+    def _delivered(self, batch: Batch, error: KafkaError | None, _message: Message) -> None:
+        self._in_flight -= 1
+        if error is not None:
+            self._refused_by(batch, error)
+            return
+        for run, _ in batch.outcomes:
+            run.owner.acked(run)
+
+    def _refused_by(self, batch: Batch, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = error
+        self._refused(batch, error.str())
+
+    def _refused(self, batch: Batch, reason: str) -> None:
+        self._outbox.refused(batch, self._clock.monotonic())
+        self._events.alarm(
+            "reports_refused",
+            f"{len(batch.outcomes)} outcome reports were not acknowledged and will be sent again: {reason}",
+            bucket=batch.bucket,
+        )
