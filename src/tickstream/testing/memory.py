@@ -1,0 +1,61 @@
+"""What a TimerStore holds, in memory: for the harness. No RocksDB, no file."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from tickstream.dispatcher.bucket import BucketOutcome
+from tickstream.dispatcher.engine import NO_TASK, Task
+from tickstream.model import DueEntry, TaskSpec, TaskState
+from tickstream.timer_store import due_entries
+
+
+class MemoryTimers:
+    """Tasks and due index of all buckets. Implements dispatcher.bucket.TaskView."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[tuple[int, str], Task] = {}
+        self._due: list[tuple[int, int, DueEntry]] = []
+        """(at_ms, bucket, entry), sorted."""
+
+    def spec(self, bucket: int, task_id: str) -> TaskSpec | None:
+        """What was asked of the task."""
+        return self._tasks.get((bucket, task_id), NO_TASK).spec
+
+    def state(self, bucket: int, task_id: str) -> TaskState | None:
+        """Where the task stands."""
+        return self._tasks.get((bucket, task_id), NO_TASK).state
+
+    def due(self, until_ms: int) -> dict[int, list[DueEntry]]:
+        """Bucket → entries due, in order of instant."""
+        found: dict[int, list[DueEntry]] = {}
+        for at_ms, bucket, entry in self._due:
+            if at_ms > until_ms:
+                break
+            found.setdefault(bucket, []).append(entry)
+        return found
+
+    def next_due_ms(self) -> int | None:
+        """The first instant at which something is due."""
+        return self._due[0][0] if self._due else None
+
+    def apply(self, outcome: BucketOutcome) -> None:
+        """Take a bucket's outcome over."""
+        for task_id, task in outcome.after.items():
+            before = outcome.before[task_id]
+            for entry in due_entries(task_id, *before):
+                self._drop(outcome.bucket, entry)
+            for entry in due_entries(task_id, *task):
+                insort(self._due, (entry.at_ms, outcome.bucket, entry))
+            if task == NO_TASK:
+                self._tasks.pop((outcome.bucket, task_id), None)
+            else:
+                self._tasks[outcome.bucket, task_id] = task
+        for entry in outcome.stale:
+            self._drop(outcome.bucket, entry)
+
+    def _drop(self, bucket: int, entry: DueEntry) -> None:
+        row = (entry.at_ms, bucket, entry)
+        at = bisect_left(self._due, row)
+        if at < len(self._due) and self._due[at] == row:
+            del self._due[at]
