@@ -1,0 +1,370 @@
+"""Each promise's check: what breaks it is found and named, what merely looks like it is not."""
+
+import json
+
+import pytest
+
+from tests.audit_history import T0, Written
+from tickstream.model import NEVER, IfExists, Options, Outcome, Receipt, VerdictKind
+from tickstream.ops.audit import Report, render
+from tickstream.ops.audit.journal import Acked, Journal
+from tickstream.ops.audit.verdict import judge
+
+DUE = T0 + 1_000
+FAULTS = ("lost", "duplicates", "early", "cancelled_yet_ran")
+
+
+@pytest.fixture
+def log() -> Written:
+    return Written()
+
+
+def report_on(log: Written, *acked: Acked, starts: dict[tuple[str, int], int] | None = None) -> Report:
+    """The audit a minute after T0, with 5 s of grace."""
+    return judge(log.evidence(starts), Journal(acked), as_of_ms=T0 + 60_000, grace_ms=5_000, session_ms=2_000)
+
+
+def faults(report: Report) -> dict[str, int]:
+    return {name: getattr(report, name) for name in FAULTS if getattr(report, name)}
+
+
+def scheduled(task_id: str, when: int, receipt: Receipt, verdict: VerdictKind | None = None) -> Acked:
+    return Acked(task_id, when, receipt, verdict)
+
+
+def cancelled(task_id: str, receipt: Receipt, verdict: VerdictKind = VerdictKind.CANCELLED) -> Acked:
+    return Acked(task_id, NEVER, receipt, verdict)
+
+
+# --------------------------------------------------------------------------- a clean history
+
+
+def test_a_clean_history_is_ok_and_every_schedule_has_its_fate(log: Written) -> None:
+    done = log.life("done", DUE)
+    rev, cancel = log.cancelled_life("cancelled", DUE)
+    log.schedule("replaced", DUE)
+    second = log.schedule("replaced", DUE + 500)
+    log.work("replaced", DUE + 500, second)
+    log.schedule("later", T0 + 3_600_000)
+
+    report = report_on(
+        log,
+        scheduled("done", DUE, done),
+        scheduled("cancelled", DUE, rev),
+        cancelled("cancelled", cancel),
+    )
+
+    assert report.ok
+    assert faults(report) == {}
+    assert (report.scheduled, report.dispatched, report.cancelled, report.superseded, report.waiting) == (
+        5,
+        2,
+        1,
+        1,
+        1,
+    )
+    assert report.ran == 1
+    assert report.lateness_max_ms == 20
+    assert render(report).splitlines()[-1] == "audit: ok"
+
+
+def test_the_report_is_one_json_object_with_its_examples(log: Written) -> None:
+    receipt = log.schedule("gone", DUE)
+    shown = json.loads(json.dumps(report_on(log).to_json()))
+    assert shown["ok"] is False
+    assert shown["lost"] == 1
+    assert shown["lateness_p99_ms"] is None
+    assert shown["examples"]["lost"][0]["records"] == [f"t.commands[{receipt.bucket}]@{receipt.offset}:0"]
+    assert shown["records"] == {"t.commands": 1}
+
+
+# --------------------------------------------------------------------------- lost
+
+
+def test_an_accepted_schedule_without_work_is_lost(log: Written) -> None:
+    receipt = log.schedule("gone", DUE)
+    log.progress(receipt.bucket, commands=1)
+    report = report_on(log)
+    assert faults(report) == {"lost": 1}
+    (example,) = report.examples["lost"]
+    assert (example.task_id, example.occurrence_ts) == ("gone", DUE)
+    assert "applied, and waiting no more" in example.what
+    assert "gone" in render(report)
+    assert render(report).splitlines()[-1] == "audit: lost 1"
+
+
+def test_what_the_changelog_says_of_a_loss_is_told(log: Written) -> None:
+    waiting = log.schedule("waiting", DUE)
+    log.state("waiting", waiting, waiting_for=DUE)
+    log.progress(waiting.bucket, commands=waiting.offset + 1)
+    unapplied = log.schedule("unapplied", DUE)
+    log.progress(unapplied.bucket, commands=unapplied.offset)
+    told = {e.task_id: e.what for e in report_on(log).examples["lost"]}
+    assert "not applied yet" in told["unapplied"]
+    assert "still has it waiting" in told["waiting"]
+
+
+def test_within_the_grace_nothing_is_lost(log: Written) -> None:
+    log.schedule("due just now", T0 + 56_000)
+    log.now = T0 + 56_000
+    log.schedule("accepted just now for the past", DUE)
+    report = report_on(log)
+    assert report.ok
+    assert report.waiting == 2
+
+
+def test_a_receipt_whose_command_is_not_in_the_log_is_lost(log: Written) -> None:
+    kept = log.life("kept", DUE)
+    gone = kept._replace(offset=kept.offset + 7)
+    assert faults(report_on(log, scheduled("kept", DUE, kept), scheduled("kept", DUE, gone))) == {"lost": 1}
+
+
+def test_a_receipt_that_shows_another_command_is_lost(log: Written) -> None:
+    kept = log.life("kept", DUE)
+    assert faults(report_on(log, scheduled("kept", DUE + 1, kept))) == {"lost": 1}
+    assert faults(report_on(log, scheduled("another", DUE, kept))) == {"lost": 1}
+
+
+def test_a_receipt_below_the_log_start_was_purged_not_lost(log: Written) -> None:
+    first = log.life("kept", DUE)
+    report = report_on(
+        log, scheduled("kept", DUE, first), starts={(log.names.commands, first.bucket): first.offset + 1}
+    )
+    assert report.ok
+
+
+def test_a_waiting_state_long_past_is_lost_even_if_its_command_is_purged(log: Written) -> None:
+    rev = log.schedule("old", DUE)
+    log.state("old", rev, waiting_for=DUE)
+    report = report_on(log, starts={(log.names.commands, rev.bucket): 1})
+    assert faults(report) == {"lost": 1}
+
+
+def test_a_later_command_supersedes(log: Written) -> None:
+    log.schedule("replaced", DUE)
+    log.schedule("replaced", T0 + 3_600_000)
+    log.schedule("cancelled", DUE)
+    log.cancel("cancelled")
+    report = report_on(log)
+    assert report.ok
+    assert (report.superseded, report.cancelled, report.waiting) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("verdict", [VerdictKind.UNKNOWN, VerdictKind.TOO_LATE, VerdictKind.REJECTED])
+def test_a_refused_cancel_supersedes_nothing(log: Written, verdict: VerdictKind) -> None:
+    log.schedule("gone", DUE)
+    receipt = log.cancel("gone")
+    assert faults(report_on(log, cancelled("gone", receipt, verdict))) == {"lost": 1}
+
+
+def test_a_schedule_that_rejects_supersedes_nothing(log: Written) -> None:
+    log.schedule("gone", DUE)
+    log.schedule("gone", DUE + 1, options=Options(if_exists=IfExists.REJECT))
+    report = report_on(log)
+    assert faults(report) == {"lost": 1}
+    assert report.unchecked == 1
+
+
+def test_the_first_schedule_of_a_task_is_owed_even_if_it_would_reject(log: Written) -> None:
+    log.schedule("gone", DUE, options=Options(if_exists=IfExists.REJECT))
+    assert faults(report_on(log)) == {"lost": 1}
+
+
+def test_a_resend_changes_nothing(log: Written) -> None:
+    same = log.new_id()
+    log.schedule("moved", DUE, command_id=same)
+    second = log.schedule("moved", DUE + 500)
+    log.schedule("moved", DUE, command_id=same)
+    report = report_on(log)
+    assert faults(report) == {"lost": 1}
+    assert report.examples["lost"][0].records == (f"t.commands[{second.bucket}]@{second.offset}:0",)
+    assert report.refused == 1
+
+
+def test_a_schedule_rightly_refused_is_owed_nothing(log: Written) -> None:
+    log.schedule("no such queue", DUE, queue="nowhere")
+    log.schedule("lies elsewhere", DUE, bucket=(log.bucket("lies elsewhere") + 1) % 4)
+    told = log.schedule("told so", DUE)
+    ran = log.life("ran already", DUE)
+    log.schedule("ran already", DUE)
+    log.schedule("ran already", DUE - 1)
+    remembered = log.new_id()
+    log.schedule("remembered", DUE, command_id=remembered)
+    log.state("remembered", ran, recent=[(remembered, VerdictKind.REJECTED)])
+    report = report_on(log, scheduled("told so", DUE, told, VerdictKind.REJECTED))
+    assert report.ok
+    assert report.refused == 5
+    assert report.scheduled == 1
+
+
+def test_already_ran_must_be_true(log: Written) -> None:
+    receipt = log.schedule("never ran", DUE)
+    report = report_on(log, scheduled("never ran", DUE, receipt, VerdictKind.ALREADY_RAN))
+    assert faults(report) == {"lost": 1}
+
+
+def test_a_run_at_over_an_hour_back_may_be_rejected(log: Written) -> None:
+    log.schedule("long ago", T0 - 3_600_001)
+    log.schedule("long ago, insisted on", T0 - 3_600_001, options=Options(allow_past=True))
+    report = report_on(log)
+    assert [e.task_id for e in report.examples["lost"]] == ["long ago, insisted on"]
+    assert report.unchecked == 1
+
+
+def test_work_that_was_purged_is_not_missed(log: Written) -> None:
+    old = log.life("{b}old", DUE)
+    new = log.life("{b}new", DUE + 10_000)
+    gone = log.schedule("{b}gone", DUE + 20_000)
+    assert old.bucket == new.bucket == gone.bucket
+    report = report_on(log, starts={(log.names.work("default"), old.bucket): 1})
+    assert [e.task_id for e in report.examples["lost"]] == ["{b}gone"]
+    assert report.unchecked == 1
+
+
+# --------------------------------------------------------------------------- duplicates
+
+
+def test_surplus_work_of_one_attempt_is_a_duplicate_each(log: Written) -> None:
+    rev = log.life("twice", DUE)
+    log.work("twice", DUE, rev)
+    log.work("twice", DUE, rev)
+    report = report_on(log)
+    assert faults(report) == {"duplicates": 2}
+    assert report.examples["duplicates"][0].records == tuple(
+        f"t.work.default[{rev.bucket}]@{offset}" for offset in range(3)
+    )
+
+
+def test_a_further_attempt_is_no_duplicate(log: Written) -> None:
+    rev = log.life("again", DUE)
+    log.work("again", DUE, rev, attempt=2, decided_ms=DUE + 900)
+    assert report_on(log).ok
+
+
+@pytest.mark.parametrize("second", [Outcome.SUCCEEDED, Outcome.DEAD, Outcome.CANCELLED])
+def test_a_second_terminal_outcome_is_a_duplicate(log: Written, second: Outcome) -> None:
+    rev = log.life("ended twice", DUE)
+    log.history("ended twice", DUE, rev, second)
+    assert faults(report_on(log)) == {"duplicates": 1}
+
+
+def test_cancelled_asked_for_again_and_run_is_no_duplicate(log: Written) -> None:
+    _, first = log.cancelled_life("on and off", DUE)
+    _, second = log.cancelled_life("on and off", DUE)
+    log.life("on and off", DUE)
+    assert report_on(log, cancelled("on and off", first), cancelled("on and off", second)).ok
+
+
+def test_cancelled_twice_under_one_definition_is_a_duplicate(log: Written) -> None:
+    rev, _ = log.cancelled_life("cancelled twice", DUE)
+    log.history("cancelled twice", DUE, rev, Outcome.CANCELLED, attempt=0)
+    assert faults(report_on(log)) == {"duplicates": 1}
+
+
+# --------------------------------------------------------------------------- redelivered
+
+
+def test_a_second_run_of_an_attempt_is_redelivered_and_no_fault(log: Written) -> None:
+    log.life("run twice", DUE)
+    log.report("run twice", DUE, DUE + 400)
+    report = report_on(log)
+    assert report.ok
+    assert (report.redelivered, report.ran) == (1, 1)
+
+
+def test_a_report_sent_twice_is_one_run(log: Written) -> None:
+    rev = log.schedule("reported twice", DUE)
+    log.work("reported twice", DUE, rev)
+    run = log.new_id()
+    log.report("reported twice", DUE, DUE + 1, run_id=run)
+    log.report("reported twice", DUE, DUE + 1, run_id=run)
+    log.report("reported twice", DUE, DUE + 9, attempt=2)
+    assert report_on(log).redelivered == 0
+
+
+# --------------------------------------------------------------------------- early
+
+
+def test_work_decided_before_its_instant_is_early(log: Written) -> None:
+    rev = log.schedule("early", DUE)
+    log.work("early", DUE, rev, decided_ms=DUE - 1)
+    log.report("early", DUE, DUE)
+    assert faults(report_on(log)) == {"early": 1}
+
+
+def test_a_run_started_before_its_instant_is_early(log: Written) -> None:
+    log.life("early", DUE, started_after=-1)
+    report = report_on(log)
+    assert faults(report) == {"early": 1}
+    assert report.lateness_max_ms == -1
+
+
+def test_an_occurrence_is_early_once(log: Written) -> None:
+    rev = log.schedule("early", DUE)
+    log.work("early", DUE, rev, decided_ms=DUE - 5)
+    log.report("early", DUE, DUE - 3)
+    report = report_on(log)
+    assert faults(report) == {"early": 1}
+    assert len(report.examples["early"][0].records) == 2
+
+
+# --------------------------------------------------------------------------- cancelled, and ran
+
+
+def test_work_of_a_cancelled_definition_by_the_journal(log: Written) -> None:
+    rev = log.schedule("stopped", DUE)
+    cancel = log.cancel("stopped")
+    log.work("stopped", DUE, rev)
+    assert faults(report_on(log, cancelled("stopped", cancel))) == {"cancelled_yet_ran": 1}
+    assert report_on(log, cancelled("stopped", cancel, VerdictKind.TOO_LATE)).ok
+
+
+def test_work_of_a_cancelled_definition_by_what_the_task_remembers(log: Written) -> None:
+    rev = log.schedule("stopped", DUE)
+    cancel_id = log.new_id()
+    log.cancel("stopped", command_id=cancel_id)
+    log.state("stopped", rev, recent=[(cancel_id, VerdictKind.CANCELLED)])
+    log.work("stopped", DUE, rev)
+    assert faults(report_on(log)) == {"cancelled_yet_ran": 1}
+
+
+def test_work_of_a_cancelled_definition_by_the_history(log: Written) -> None:
+    rev, cancel = log.cancelled_life("stopped", DUE)
+    log.work("stopped", DUE, rev)
+    report = report_on(log, cancelled("stopped", cancel))
+    assert faults(report) == {"cancelled_yet_ran": 1}
+    assert report.examples["cancelled_yet_ran"][0].records == (
+        f"t.commands[{cancel.bucket}]@{cancel.offset}:0",
+        f"t.work.default[{rev.bucket}]@0",
+        f"t.history[{rev.bucket}]@0",
+    )
+
+
+def test_an_earlier_definition_may_have_run_before_the_cancel(log: Written) -> None:
+    log.life("busy", DUE)
+    _, cancel = log.cancelled_life("busy", DUE + 500)
+    assert report_on(log, cancelled("busy", cancel)).ok
+
+
+def test_an_earlier_definition_may_not_be_dispatched_after_the_cancel(log: Written) -> None:
+    first = log.schedule("busy", DUE)
+    _, cancel = log.cancelled_life("busy", DUE + 500)
+    log.work("busy", DUE, first)
+    assert faults(report_on(log, cancelled("busy", cancel))) == {"cancelled_yet_ran": 1}
+
+
+def test_a_definition_made_after_the_cancel_may_run(log: Written) -> None:
+    _, cancel = log.cancelled_life("again", DUE)
+    log.life("again", DUE + 500)
+    assert report_on(log, cancelled("again", cancel)).ok
+
+
+def test_a_cancel_sent_again_speaks_of_what_its_first_send_met(log: Written) -> None:
+    same = log.new_id()
+    rev = log.schedule("again", DUE)
+    log.cancel("again", command_id=same)
+    log.history("again", DUE, rev, Outcome.CANCELLED, attempt=0)
+    second = log.schedule("again", DUE + 500)
+    resent = log.cancel("again", command_id=same)
+    log.work("again", DUE + 500, second)
+    assert report_on(log, cancelled("again", resent)).ok
