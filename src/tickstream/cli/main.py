@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tickstream.cli import audit, dev, dispatcher, topics, worker
+from tickstream.cli import audit, dashboard, dev, dispatcher, projection, task, topics, worker
 from tickstream.cli.running import log_to_stderr
 from tickstream.errors import (
     BrokerUnavailable,
@@ -46,6 +46,9 @@ app.add_typer(dev.app, name="dev")
 app.add_typer(topics.app, name="topics")
 app.add_typer(dispatcher.app, name="dispatcher")
 app.add_typer(worker.app, name="worker")
+app.add_typer(projection.app, name="projection")
+app.add_typer(dashboard.app, name="dashboard")
+app.add_typer(task.app, name="task")
 app.command()(audit.audit)
 
 

@@ -86,6 +86,7 @@ def _text(task: Mapping[str, Any], field: str) -> str:
     value = task.get(field)
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"{field} is {'missing' if value is None else f'{value!r}'}; it must be a text")
+    _utf8(field, value)
     return value
 
 

@@ -1,0 +1,366 @@
+"""`tickstream task`: schedule, cancel, load, and see what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, settings_from
+from tickstream.cli.output import Output
+from tickstream.clock import SystemClock, iso_utc
+from tickstream.errors import InvalidInput
+from tickstream.ops.instants import parse_instant
+from tickstream.settings import dashboard_url
+
+if TYPE_CHECKING:
+    from tickstream.ingest.dashboard import Row
+    from tickstream.model import Receipt, Verdict
+    from tickstream.ops.load import Loading
+
+app = typer.Typer(no_args_is_help=True, help="Schedule and cancel tasks, and see what became of them.")
+
+TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The task's id.")]
+After = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RECEIPT", help="Wait until the answer contains this command; may be repeated."),
+]
+Wait = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for the verdict.")]
+
+
+_AFTER_WAIT_MS = 10_000
+"""As long as a dashboard lets an answer wait."""
+
+
+class IfExists(StrEnum):
+    """What happens to a task of the same id that has not been dispatched yet."""
+
+    REPLACE = "replace"
+    REJECT = "reject"
+
+
+@app.command()
+def schedule(
+    task_id: TaskId,
+    at: Annotated[
+        str,
+        typer.Option(metavar="INSTANT", help="2026-12-24T18:00:00+01:00, now or now+30s (ms, s, m, h, d)."),
+    ],
+    handler: Annotated[str, typer.Option(metavar="NAME", help="The handler that runs it.")],
+    payload: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help="What the handler gets: usually a JSON object of its arguments."),
+    ] = "",
+    payload_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The same, from a file.")
+    ] = None,
+    queue: Annotated[str, typer.Option(metavar="NAME", help="The queue whose workers run it.")] = "default",
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For filters; may be repeated.")
+    ] = None,
+    if_exists: Annotated[
+        IfExists, typer.Option(help="What happens to a task of that id that is still waiting.")
+    ] = IfExists.REPLACE,
+    allow_past: Annotated[
+        bool, typer.Option("--allow-past", help="Accept an instant that is long gone.")
+    ] = False,
+    wait: Wait = 10.0,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Only wait for Kafka's acknowledgement, and print the receipt.")
+    ] = False,
+    bootstrap: Bootstrap = None,
+    prefix: Prefix = None,
+    json: Json = False,
+) -> None:
+    """Schedule a one-shot task and print the verdict; exit code 1 when it is not scheduled.
+
+    \b
+    Examples:
+      tickstream task schedule hello:1 --at now+10s --handler hello --payload '{"name": "world"}'
+      tickstream task schedule report:eu:4711 --at 2026-12-24T18:00:00+01:00 --handler report --label region=eu
+    """
+    from tickstream.ingest.client import Client
+
+    run_at_ts = parse_instant(at, SystemClock().wall_ms())
+    if payload and payload_file:
+        raise InvalidInput("give either --payload or --payload-file, not both")
+    content = payload_file.read_bytes() if payload_file else payload.encode()
+    labels = dict(_label(text) for text in label or ())
+    with Client(settings_from(bootstrap, prefix)) as client:
+        if no_wait:
+            sent = client.schedule(
+                task_id,
+                run_at_ts=run_at_ts,
+                handler=handler,
+                payload=content,
+                queue=queue,
+                labels=labels,
+                if_exists=if_exists.value,
+                allow_past=allow_past,
+            )
+            receipt = str(sent.receipt())
+            Output(json).result({"task_id": task_id, "receipt": receipt}, f"accepted, receipt {receipt}")
+            return
+        verdict = client.schedule(
+            task_id,
+            run_at_ts=run_at_ts,
+            handler=handler,
+            payload=content,
+            queue=queue,
+            labels=labels,
+            if_exists=if_exists.value,
+            allow_past=allow_past,
+            wait=timedelta(seconds=wait),
+        )
+    _conclude(verdict, json)
+
+
+@app.command()
+def cancel(
+    task_id: TaskId,
+    wait: Wait = 10.0,
+    bootstrap: Bootstrap = None,
+    prefix: Prefix = None,
+    json: Json = False,
+) -> None:
+    """Cancel a task and print the verdict; exit code 1 when it was too late, or there is none.
+
+    \b
+    Example:
+      tickstream task cancel hello:1
+    """
+    from tickstream.ingest.client import Client
+
+    with Client(settings_from(bootstrap, prefix)) as client:
+        verdict = client.cancel(task_id, timeout=timedelta(seconds=wait))
+    _conclude(verdict, json)
+
+
+@app.command()
+def load(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE.jsonl", exists=True, dir_okay=False, help="One JSON object a line."),
+    ],
+    start: Annotated[
+        str, typer.Option(metavar="INSTANT", help="From when `offset_s` counts: now, now+30s or ISO 8601.")
+    ] = "now",
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Load the good lines although others are bad.")
+    ] = False,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", dir_okay=False, help="Append the receipts here, for `tickstream audit`."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = None,
+    prefix: Prefix = None,
+    json: Json = False,
+) -> None:
+    """Schedule every line of a file; nothing is loaded when a line is bad.
+
+    A line has task_id, handler, one of run_at (ISO 8601 with a zone) and offset_s (seconds from --start), and
+    may have payload (any JSON, or a text that goes as it is), queue and labels. Exit code 1 when not all of
+    them were accepted.
+
+    \b
+    Examples:
+      tickstream task load examples/tasks.jsonl --start now+10s
+      tickstream task load tasks.jsonl --keep-going --journal receipts.jsonl
+    """
+    from contextlib import ExitStack
+
+    from tickstream.ingest.client import Client
+    from tickstream.kafka import Admin
+    from tickstream.ops.journal import JournalWriter
+    from tickstream.ops.load import BadTaskFile, Loading, TaskFile
+
+    start_ms = parse_instant(start, SystemClock().wall_ms())
+    settings = settings_from(bootstrap, prefix)
+    tasks = TaskFile(file, start_ms=start_ms, queues=Admin(settings).layout().queues)
+    bad, first = tasks.check()
+    if bad and not keep_going:
+        raise BadTaskFile(file, bad, first)
+    with ExitStack() as resources:
+        kept = resources.enter_context(JournalWriter(journal)) if journal else None
+        loading = Loading(resources.enter_context(Client(settings)), kept)
+        try:
+            loading.run(tasks.tasks())
+        finally:
+            # However it ends: nothing is half loaded without saying so.
+            _account(loading, bad, [*map(str, first), *map(str, loading.errors)], json)
+    if bad or loading.failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(task_id: TaskId, after: After = None, dashboard: Dashboard = None, json: Json = False) -> None:
+    """Show one task and its occurrences, as a dashboard knows them; exit code 1 when there is no such task.
+
+    \b
+    Example:
+      tickstream task show hello:1
+    """
+    from tickstream.ingest import dashboard as http
+
+    reader = http.Dashboard(dashboard or dashboard_url())
+    answer = reader.task(task_id, after=_receipts(after), wait_ms=_AFTER_WAIT_MS if after else 0)
+    value = {
+        "task": answer.task,
+        "occurrences": [_row_value(row) for row in answer.occurrences],
+        "as_of": answer.as_of,
+        "staleness_ms": answer.staleness_ms,
+    }
+    if answer.task is None:
+        text = f"there is no task {task_id!r}"
+    else:
+        text = "\n".join([_task_text(answer.task), *map(_row_text, answer.occurrences)])
+    Output(json).result(value, f"{text}\n{_age(answer.as_of, answer.staleness_ms)}")
+    if answer.task is None:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_tasks(
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="INSTANT", help="The first instant; for example now-1h.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="INSTANT", help="The instant before which it ends.")
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STATE", help="scheduled, dispatched, succeeded, dead or cancelled; several with commas."
+        ),
+    ] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    handler: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    label: Annotated[str | None, typer.Option(metavar="KEY=VALUE")] = None,
+    id_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What the id begins with.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows of a page.")] = 100,
+    cursor: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Where the page before ended, as it was printed.")
+    ] = None,
+    after: After = None,
+    dashboard: Dashboard = None,
+    json: Json = False,
+) -> None:
+    """List occurrences by their instant, as a dashboard knows them.
+
+    \b
+    Examples:
+      tickstream task list --from now-1h --to now+1h
+      tickstream task list --state dead --label region=eu --json
+    """
+    from tickstream.ingest import dashboard as http
+
+    now_ms = SystemClock().wall_ms()
+    filters = {
+        "start": None if since is None else str(parse_instant(since, now_ms)),
+        "end": None if until is None else str(parse_instant(until, now_ms)),
+        "state": state,
+        "queue": queue,
+        "handler": handler,
+        "label": None if label is None else ":".join(_label(label)),
+        "id_prefix": id_prefix,
+        "limit": str(limit),
+        "cursor": cursor,
+    }
+    given = {name: text for name, text in filters.items() if text is not None}
+    reader = http.Dashboard(dashboard or dashboard_url())
+    page = reader.tasks(given, after=_receipts(after), wait_ms=_AFTER_WAIT_MS if after else 0)
+    value = {**page._asdict(), "rows": [_row_value(row) for row in page.rows]}
+    lines = [_row_text(row) for row in page.rows] or ["nothing there"]
+    lines += [f"more with: --cursor {page.cursor}"] if page.cursor else []
+    lines.append(_age(page.as_of, page.staleness_ms))
+    Output(json).result(value, "\n".join(lines))
+
+
+def _account(loading: Loading, bad: int, errors: list[str], json: bool) -> None:
+    for error in errors:
+        typer.echo(error, err=True)
+    counts = {
+        "accepted": loading.accepted,
+        "failed": loading.failed,
+        "bad_lines": bad,
+        "unanswered": loading.unanswered,
+    }
+    text = f"{loading.accepted} tasks accepted, {loading.failed} failed, {bad} bad lines"
+    if loading.unanswered:
+        text += f"; {loading.unanswered} were on their way: nobody knows what became of them"
+    Output(json).result({"event": "loaded", **counts, "errors": errors}, text)
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise InvalidInput(f"label {text!r}: write KEY=VALUE")
+    return key, value
+
+
+def _conclude(verdict: Verdict, json: bool) -> None:
+    """Print the verdict; exit with 1 when it says no."""
+    from tickstream.model import VerdictKind
+
+    value = {
+        "verdict": verdict.kind.value,
+        "task_id": verdict.task_id,
+        "receipt": str(verdict.receipt),
+        "phase": verdict.phase,
+        "occurrence_ts": verdict.occurrence_ts,
+        "detail": verdict.detail,
+        "in_flight": list(verdict.in_flight),
+    }
+    Output(json).result(value, _verdict_text(verdict))
+    if verdict.kind not in (VerdictKind.SCHEDULED, VerdictKind.REPLACED, VerdictKind.CANCELLED):
+        raise typer.Exit(1)
+
+
+def _verdict_text(verdict: Verdict) -> str:
+    parts: list[Any] = [verdict.kind.value.lower().replace("_", " "), verdict.task_id]
+    if verdict.occurrence_ts >= 0:
+        parts += ["at", iso_utc(verdict.occurrence_ts)]
+    text = " ".join(parts) + f" (receipt {verdict.receipt})"
+    return f"{text}: {verdict.detail}" if verdict.detail else text
+
+
+def _receipts(texts: list[str] | None) -> list[Receipt]:
+    from tickstream.model import Receipt
+
+    try:
+        return [Receipt.parse(text) for text in texts or ()]
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
+
+
+def _row_value(row: Row) -> dict[str, Any]:
+    return {**row._asdict(), "state": row.state.value}
+
+
+def _row_text(row: Row) -> str:
+    late = "" if row.started_ms is None else f"started {row.started_ms - row.occurrence_ts} ms after"
+    parts = (
+        iso_utc(row.occurrence_ts),
+        f"{row.state.value:<10}",
+        f"{row.queue:<10}",
+        f"{row.handler:<12}",
+        row.task_id,
+        late,
+        row.error or "",
+    )
+    return "  ".join(part for part in parts if part)
+
+
+def _task_text(task: Mapping[str, Any]) -> str:
+    labels = " ".join(f"{key}={value}" for key, value in task["labels"].items())
+    return f"{task['task_id']}: {task['state']}, queue {task['queue']}, handler {task['handler']}  {labels}".rstrip()
+
+
+def _age(as_of_ms: int, staleness_ms: int) -> str:
+    return f"as of {iso_utc(as_of_ms)}, {staleness_ms} ms behind"
