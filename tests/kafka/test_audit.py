@@ -1,0 +1,305 @@
+"""The audit on a real broker: silent on a clean history, and each planted fault named."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.audit_history import Record, Written
+from tickstream.clock import SystemClock
+from tickstream.errors import BrokerUnavailable, CodecError, InvalidInput, LayoutMismatch
+from tickstream.kafka import Admin, plain_producer, transactional_producer
+from tickstream.model import Outcome, Receipt
+from tickstream.ops.audit import Report, audit, reader
+from tickstream.settings import LaneSettings, Settings
+from tickstream.topics import topic_table
+
+PLANTED = ("lost", "duplicates", "early", "cancelled_yet_ran", "redelivered")
+
+
+class LaterClock(SystemClock):
+    """A minute ahead: what is accepted and due now is past every grace."""
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + 60_000
+
+
+@pytest.fixture
+def settings(broker: str, prefix: str) -> Iterator[Settings]:
+    """An installation of its own, gone afterwards."""
+    settings = Settings(broker, prefix)
+    log = Written(prefix, buckets=2)
+    admin = Admin(settings)
+    table = topic_table(log.names, buckets=log.layout.buckets, lanes=log.layout.lanes)
+    created = admin.create(table)
+    wait_for_leaders(admin, [(topic.name, p) for topic in table for p in range(topic.partitions)])
+    yield settings
+    admin.delete_topics(created)
+
+
+def wait_for_leaders(admin: Admin, partitions: list[tuple[str, int]]) -> None:
+    """A new topic is in the metadata a moment before its leaders answer for it."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            admin.starts(partitions)
+        except BrokerUnavailable:
+            assert time.monotonic() < deadline
+        else:
+            return
+
+
+@pytest.fixture
+def log(settings: Settings) -> Written:
+    """What is to be produced; everything in it is due ten seconds ago."""
+    return Written(settings.prefix, buckets=2, now=SystemClock().wall_ms() - 10_000)
+
+
+def produce(settings: Settings, records: list[Record]) -> None:
+    producer = plain_producer(settings, "test")
+    for record in records:
+        producer.produce(
+            record.topic, record.value, record.key, partition=record.partition, timestamp=record.at_ms
+        )
+    assert producer.flush(10) == 0
+
+
+def produce_in_transaction(settings: Settings, records: list[Record], *, commit: bool) -> None:
+    producer = transactional_producer(settings, f"{settings.prefix}test", LaneSettings())
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    for record in records:
+        producer.produce(
+            record.topic, record.value, record.key, partition=record.partition, timestamp=record.at_ms
+        )
+    producer.flush(10)
+    if commit:
+        producer.commit_transaction(10)
+    else:
+        producer.abort_transaction(10)
+
+
+def audited(settings: Settings, journal: Path | None = None) -> Report:
+    return audit(settings, journal=journal, clock=LaterClock(), session_ms=2_000)
+
+
+def written_to(path: Path, *entries: dict[str, object]) -> Path:
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return path
+
+
+def acked(task_id: str, when: int, receipt: Receipt) -> dict[str, object]:
+    return {"type": "schedule", "task_id": task_id, "run_at_ms": when, "receipt": str(receipt)}
+
+
+def test_a_clean_history_is_ok(settings: Settings, log: Written, tmp_path: Path) -> None:
+    due = log.now
+    done = [log.life(f"task-{n}", due + n, started_after=30 + n) for n in range(50)]
+    rev, cancel = log.cancelled_life("cancelled", due)
+    log.schedule("replaced", due)
+    log.life("replaced", due + 1)
+    produce(settings, log.records)
+    journal = written_to(
+        tmp_path / "journal.jsonl",
+        *(acked(f"task-{n}", due + n, receipt) for n, receipt in enumerate(done)),
+        acked("cancelled", due, rev),
+        {"type": "cancel", "task_id": "cancelled", "receipt": str(cancel), "verdict": "CANCELLED"},
+        {"type": "kill", "role": "worker", "at_ms": due, "pid": 1},
+    )
+    shown: list[tuple[int, int]] = []
+
+    report = audit(
+        settings,
+        journal=journal,
+        clock=LaterClock(),
+        progress=lambda passed, total: shown.append((passed, total)),
+    )
+
+    assert report.ok
+    assert (report.scheduled, report.dispatched, report.cancelled, report.superseded) == (53, 51, 1, 1)
+    assert (report.ran, report.redelivered, report.excluded_count) == (51, 0, 0)
+    assert (report.lateness_p50_ms, report.lateness_max_ms) == (54, 79)
+    assert sum(report.records.values()) == len(log.records)
+    assert shown[-1] == (len(log.records), len(log.records))
+
+
+def plant_lost(log: Written) -> None:
+    log.schedule("faulty", log.now)
+
+
+def plant_surplus_work(log: Written) -> None:
+    log.work("faulty", log.now, log.life("faulty", log.now))
+
+
+def plant_surplus_outcome(log: Written) -> None:
+    log.history("faulty", log.now, log.life("faulty", log.now), Outcome.DEAD)
+
+
+def plant_early_work(log: Written) -> None:
+    log.work("faulty", log.now, log.schedule("faulty", log.now), decided_ms=log.now - 1)
+
+
+def plant_early_start(log: Written) -> None:
+    log.life("faulty", log.now, started_after=-1)
+
+
+def plant_cancelled_yet_ran(log: Written) -> None:
+    rev, _ = log.cancelled_life("faulty", log.now)
+    log.work("faulty", log.now, rev)
+
+
+def plant_redelivered(log: Written) -> None:
+    log.life("faulty", log.now)
+    log.report("faulty", log.now, log.now + 700)
+
+
+@pytest.mark.parametrize(
+    ("plant", "finding"),
+    [
+        (plant_lost, "lost"),
+        (plant_surplus_work, "duplicates"),
+        (plant_surplus_outcome, "duplicates"),
+        (plant_early_work, "early"),
+        (plant_early_start, "early"),
+        (plant_cancelled_yet_ran, "cancelled_yet_ran"),
+        (plant_redelivered, "redelivered"),
+    ],
+)
+def test_a_planted_fault_is_named(
+    settings: Settings, log: Written, plant: Callable[[Written], None], finding: str
+) -> None:
+    log.life("fine", log.now)
+    plant(log)
+    produce(settings, log.records)
+    report = audited(settings)
+    assert {name: getattr(report, name) for name in PLANTED if getattr(report, name)} == {finding: 1}
+    assert [example.task_id for example in report.examples[finding]] == ["faulty"]
+    assert report.ok is (finding == "redelivered")
+
+
+def test_an_acked_command_that_the_log_lost_is_named(
+    settings: Settings, log: Written, tmp_path: Path
+) -> None:
+    due = log.now
+    kept = log.life("kept", due)
+    produce(settings, log.records)
+    beyond = kept._replace(offset=kept.offset + 1)
+    journal = written_to(tmp_path / "journal.jsonl", acked("kept", due, kept), acked("faulty", due, beyond))
+    report = audited(settings, journal)
+    assert (report.ok, report.lost) == (False, 1)
+    assert report.examples["lost"][0].task_id == "faulty"
+
+
+def test_a_cancel_answered_cancelled_is_held_to_its_word(
+    settings: Settings, log: Written, tmp_path: Path
+) -> None:
+    rev = log.schedule("faulty", log.now)
+    cancel = log.cancel("faulty")
+    log.work("faulty", log.now, rev)
+    produce(settings, log.records)
+    journal = written_to(
+        tmp_path / "journal.jsonl",
+        {"type": "cancel", "task_id": "faulty", "receipt": str(cancel), "verdict": "CANCELLED"},
+    )
+    report = audited(settings, journal)
+    assert (report.ok, report.cancelled_yet_ran) == (False, 1)
+
+
+def test_what_was_aborted_never_happened(settings: Settings, log: Written) -> None:
+    """Aborted records and control records, also at the very end of a partition, are passed, not counted."""
+    log.life("fine", log.now)
+    produce(settings, log.records)
+    twin = Written(settings.prefix, buckets=2, now=log.now)
+    twin.work("fine", log.now, Receipt(log.bucket("fine"), 0, 0))
+    twin.history("fine", log.now, Receipt(log.bucket("fine"), 0, 0), Outcome.DEAD)
+    produce_in_transaction(settings, twin.records, commit=False)
+    assert audited(settings).ok
+
+    produce_in_transaction(settings, twin.records, commit=True)
+    assert audited(settings).duplicates == 2
+
+
+def test_records_appended_after_the_start_are_left_alone(
+    settings: Settings, log: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.life("fine", log.now)
+    produce(settings, log.records)
+    late = Written(settings.prefix, buckets=2, now=log.now)
+    late.work("fine", log.now, Receipt(log.bucket("fine"), 0, 0))
+    ends = Admin.ends
+
+    def ends_then_more(admin: Admin, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        found = ends(admin, partitions)
+        produce(settings, late.records)
+        return found
+
+    monkeypatch.setattr(Admin, "ends", ends_then_more)
+    assert audited(settings).ok
+
+
+def test_purged_commands_are_not_missed(settings: Settings, log: Written, tmp_path: Path) -> None:
+    receipt = log.life("fine", log.now)
+    produce(settings, log.records)
+    Admin(settings).delete_records({(log.names.commands, receipt.bucket): receipt.offset + 1})
+    journal = written_to(tmp_path / "journal.jsonl", acked("fine", log.now, receipt))
+    report = audited(settings, journal)
+    assert report.ok
+    assert report.scheduled == 0
+
+
+def test_an_open_transaction_is_reported_not_waited_for_for_ever(
+    settings: Settings, log: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "STALL_S", 0.5)
+    log.work("fine", log.now, Receipt(log.bucket("fine"), 0, 0))
+    producer = transactional_producer(settings, f"{settings.prefix}hung", LaneSettings())
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    (record,) = log.records
+    producer.produce(record.topic, record.value, record.key, partition=record.partition)
+    producer.flush(10)
+    with pytest.raises(BrokerUnavailable, match="is a transaction open there"):
+        audited(settings)
+    producer.abort_transaction(10)
+
+
+def test_rubbish_from_clients_is_counted_and_from_dispatchers_is_an_error(
+    settings: Settings, log: Written
+) -> None:
+    log.append(log.names.commands, 0, None, b"rubbish")
+    log.append(log.names.reports, 0, None, b"rubbish")
+    produce(settings, log.records)
+    report = audited(settings)
+    assert report.ok
+    assert report.unreadable == {log.names.commands: 1, log.names.reports: 1}
+
+    produce(settings, [Record(log.names.history, 1, log.now, None, b"rubbish")])
+    with pytest.raises(CodecError, match=r"history\[1\]@0"):
+        audited(settings)
+
+
+def test_a_take_over_is_measured_from_the_topics(settings: Settings, log: Written, tmp_path: Path) -> None:
+    killed = log.now
+    for bucket in range(log.layout.buckets):
+        log.progress(bucket, at=killed - 300)
+    log.progress(0, at=killed + 700)
+    log.claim(1, at=killed + 2_100)
+    log.progress(1, at=killed + 2_200)
+    produce(settings, log.records)
+    journal = written_to(
+        tmp_path / "journal.jsonl", {"type": "kill", "role": "dispatcher", "at_ms": killed, "pid": 1}
+    )
+    assert audited(settings, journal).takeover_max_ms == 2_200
+
+
+def test_input_that_cannot_be_audited_says_why(broker: str, settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"journal .*no-such-file"):
+        audited(settings, tmp_path / "no-such-file")
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"type": "schedule"}\n')
+    with pytest.raises(InvalidInput, match="line 1"):
+        audited(settings, bad)
+    with pytest.raises(LayoutMismatch, match="topics create"):
+        audited(Settings(broker, "nothing.here."))
