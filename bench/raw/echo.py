@@ -1,0 +1,113 @@
+"""Plain consume: how fast a filled topic is read, and how soon a fresh record is.
+
+No transaction is made here; whether a reader waits for commits is the caller's word.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from bench.raw.configuration import CONSUMER, PRODUCER, with_cluster
+from bench.raw.records import RawMessage, Stamp, stamp_of, stamped
+from tickstream.errors import SendFailed
+from tickstream.settings import Settings
+
+ECHO: Final = PRODUCER | {"linger.ms": 0}
+"""Latency, not throughput: nothing waits for company."""
+_TAKE: Final = 1_000
+
+Positions = Mapping[int, int]
+"""Partition → offset."""
+
+
+class Fetched(NamedTuple):
+    """A stamped record, and when it was in the reader's hands (ms since the epoch)."""
+
+    stamp: Stamp
+    at_ms: float
+
+
+def _consumer(settings: Settings, isolation: str) -> Consumer:
+    consumer = Consumer(with_cluster(settings, CONSUMER | {"isolation.level": isolation}))
+    consumer.list_topics(timeout=10)
+    return consumer
+
+
+def consume_per_s(settings: Settings, topic: str, ends: Positions) -> float:
+    """Messages a second from the start of every partition to its end, the first fetch included."""
+    consumer = _consumer(settings, "read_committed")
+    left = sum(ends.values())
+    began = time.perf_counter()
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+    while left > 0:
+        # A small time-out: `consume` waits for all the messages asked for, or for it.
+        left -= len(consumer.consume(_TAKE, 0.02))
+    seconds = time.perf_counter() - began
+    consumer.close()
+    return sum(ends.values()) / seconds
+
+
+def read_all(settings: Settings, topic: str, ends: Positions) -> list[RawMessage]:
+    """Every message of the topic up to `ends`, ready to be produced again; the topic was never purged."""
+    consumer = _consumer(settings, "read_committed")
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+    messages: list[RawMessage] = []
+    while len(messages) < sum(ends.values()):
+        for message in consumer.consume(_TAKE, 0.02):
+            if (error := message.error()) is not None:
+                raise KafkaException(error)
+            messages.append(
+                RawMessage(message.partition() or 0, message.key() or b"", message.value() or b"")
+            )
+    consumer.close()
+    return messages
+
+
+def fetch(
+    settings: Settings, topic: str, starts: Positions, isolation: str, count: int, until_s: float
+) -> list[Fetched]:
+    """The next `count` records; fewer when `until_s` (wall) passes.
+
+    Meant for a process of its own, as a worker is.
+    """
+    consumer = _consumer(settings, isolation)
+    consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in starts.items()])
+    seen: list[Fetched] = []
+    while len(seen) < count and time.time() < until_s:
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        if (error := message.error()) is not None:
+            raise KafkaException(error)
+        seen.append(Fetched(stamp_of(message.value() or b""), time.time() * 1_000))
+    consumer.close()
+    return seen
+
+
+def send(
+    settings: Settings,
+    topic: str,
+    partitions: int,
+    *,
+    start_s: float,
+    rate_per_s: float,
+    seconds: float,
+    size: int,
+) -> None:
+    """Produces stamped records at random instants from `start_s` (wall clock) on."""
+    producer = Producer(with_cluster(settings, ECHO))
+    producer.list_topics(timeout=10)
+    choice, filler = random.Random(7), bytes(size)
+    instants = sorted(start_s + choice.uniform(0, seconds) for _ in range(round(rate_per_s * seconds)))
+    for i, at_s in enumerate(instants):
+        if (left := at_s - time.time()) > 0:
+            time.sleep(left)
+        producer.produce(topic, stamped(Stamp(time.time() * 1_000, i), filler), b"echo", i % partitions)
+        producer.poll(0)
+    if producer.flush(10):
+        raise SendFailed("the echo's producer could not deliver all that it sent")

@@ -1,0 +1,212 @@
+"""Bare lanes: the transactional loop with two producers in turn, without engine, codec and store.
+
+A thread a lane, as in the dispatcher; runs in processes of its own so that it has the same cores. What
+it writes has the sizes and partitions of the real thing, and no content but an instant.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Final, NamedTuple, TypeVar
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from bench.raw.configuration import CONSUMER, TRANSACTIONAL, with_cluster
+from bench.raw.records import Sizes, Stamp, stamped
+from tickstream.model import buckets_of_lane
+from tickstream.settings import Settings
+from tickstream.topics import TopicNames
+
+OPEN_MS: Final = 10
+"""How long a transaction stays open for more."""
+MAX_RECORDS: Final = 5_000
+"""Timers or commands of a transaction."""
+_TAKE: Final = 500
+"""Messages a call of `consume`: it waits for all of them or the time-out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every lane of one run is told; crosses process borders."""
+
+    settings: Settings
+    queue: str
+    buckets: int
+    lanes: int
+    sizes: Sizes
+    start_s: float
+    """Wall clock (s since the epoch) at which all begin: processes have other monotonic clocks."""
+    run: str
+    """Makes transactional ids of one run its own."""
+    open_ms: float = OPEN_MS
+
+
+T = TypeVar("T")
+_Timer = tuple[float, int, int]
+"""Due (s since the epoch), number, bucket: in the order of a heap."""
+
+
+class Copied(NamedTuple):
+    """One lane's part of a copy; wall clock in s."""
+
+    records: int
+    ended_s: float
+
+
+class Fired(NamedTuple):
+    """One timer of a lane; `stamp` is its instant and its number."""
+
+    stamp: Stamp
+    committed_ms: float
+
+
+class _Lane:
+    """Two transactional producers in turn over a lane's partitions."""
+
+    def __init__(self, plan: Plan, lane: int) -> None:
+        names = TopicNames(plan.settings.prefix)
+        self.buckets = buckets_of_lane(lane, plan.buckets, plan.lanes)
+        self._timers, self._work = names.timers, names.work(plan.queue)
+        self._state = bytes(plan.sizes.state_bytes)
+        self._progress = bytes(plan.sizes.progress_bytes)
+        self.work_filler = bytes(plan.sizes.work_bytes)
+        self._turn = cycle([_initialised(plan, f"{plan.run}.{lane}.{side}") for side in "ab"])
+
+    def begin(self) -> Producer:
+        """The next producer, in an open transaction."""
+        producer = next(self._turn)
+        producer.begin_transaction()
+        return producer
+
+    def fire(self, producer: Producer, bucket: int, key: bytes, work: bytes) -> None:
+        """One record into `timers`, one into `work`."""
+        producer.produce(self._timers, self._state, key, bucket)
+        producer.produce(self._work, work, key, bucket)
+
+    def commit(self, producer: Producer, touched: set[int]) -> None:
+        """Progress of every touched bucket, and the commit."""
+        for bucket in touched:
+            producer.produce(self._timers, self._progress, b"p", bucket)
+        producer.commit_transaction(-1)
+
+
+def _initialised(plan: Plan, transactional_id: str) -> Producer:
+    configuration = TRANSACTIONAL | {"transactional.id": plan.settings.prefix + transactional_id}
+    producer = Producer(with_cluster(plan.settings, configuration))
+    producer.list_topics(timeout=10)
+    producer.init_transactions(30)
+    return producer
+
+
+def copy(plan: Plan, lanes: Sequence[int], records_per_bucket: int) -> list[Copied]:
+    """Copies the first `records_per_bucket` of every partition of `commands`: 1 in, 2 out, and Progress."""
+    return _on_threads(lanes, lambda lane: _copy_lane(plan, lane, records_per_bucket))
+
+
+def _copy_lane(plan: Plan, lane: int, records_per_bucket: int) -> Copied:
+    writer = _Lane(plan, lane)
+    commands = TopicNames(plan.settings.prefix).commands
+    consumer = Consumer(with_cluster(plan.settings, CONSUMER | {"isolation.level": "read_committed"}))
+    consumer.list_topics(timeout=10)
+    _wait_for_start(plan)
+    consumer.assign([TopicPartition(commands, bucket, 0) for bucket in writer.buckets])
+    left, wanted = len(writer.buckets) * records_per_bucket, dict.fromkeys(writer.buckets, records_per_bucket)
+    while left > 0:
+        left -= _copy_once(consumer, writer, wanted, left, plan.open_ms / 1_000)
+    ended = time.time()
+    consumer.close()
+    return Copied(len(writer.buckets) * records_per_bucket, ended)
+
+
+def _copy_once(consumer: Consumer, writer: _Lane, wanted: dict[int, int], left: int, open_s: float) -> int:
+    """One transaction; how many records of the wanted ones it copied."""
+    producer: Producer | None = None
+    touched: set[int] = set()
+    copied, closes = 0, float("inf")
+    while copied < min(MAX_RECORDS, left) and time.monotonic() < closes:
+        for message in consumer.consume(_TAKE, 0.002):
+            bucket, offset = _place(message)
+            if offset >= wanted[bucket]:
+                continue
+            if producer is None:
+                producer, closes = writer.begin(), time.monotonic() + open_s
+            writer.fire(producer, bucket, message.key() or b"", writer.work_filler)
+            touched.add(bucket)
+            copied += 1
+    if producer is not None:
+        writer.commit(producer, touched)
+    return copied
+
+
+def _place(message: Message) -> tuple[int, int]:
+    """Partition and offset. Raises KafkaException when the message is an error."""
+    error = message.error()
+    if error is not None:
+        raise KafkaException(error)
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset
+
+
+def fire(plan: Plan, lanes: Sequence[int], *, rate_per_s: float, seconds: float) -> list[list[Fired]]:
+    """Fires timers at random instants of `seconds`, `rate_per_s` over all lanes of the plan together."""
+    return _on_threads(lanes, lambda lane: _fire_lane(plan, lane, rate_per_s / plan.lanes, seconds))
+
+
+def _fire_lane(plan: Plan, lane: int, rate_per_s: float, seconds: float) -> list[Fired]:
+    writer = _Lane(plan, lane)
+    choice = random.Random(f"{plan.run} {lane}")
+    timers = [
+        (plan.start_s + choice.uniform(0, seconds), lane + plan.lanes * i, choice.choice(writer.buckets))
+        for i in range(round(rate_per_s * seconds))
+    ]
+    heapq.heapify(timers)
+    _wait_for_start(plan)
+    fired: list[Fired] = []
+    while timers:
+        _sleep_until(timers[0][0])
+        producer = writer.begin()
+        touched: set[int] = set()
+        stamps = []
+        for due, number, bucket in _within(timers, time.time() + plan.open_ms / 1_000):
+            stamps.append(Stamp(due * 1_000, number))
+            writer.fire(producer, bucket, b"bench:00000000", stamped(stamps[-1], writer.work_filler))
+            touched.add(bucket)
+        writer.commit(producer, touched)
+        committed_ms = time.time() * 1_000
+        fired.extend(Fired(stamp, committed_ms) for stamp in stamps)
+    return fired
+
+
+def _within(timers: list[_Timer], closes: float) -> Iterator[_Timer]:
+    """Timers as they fall due until `closes`; ends sooner when none falls due before that."""
+    taken = 0
+    while timers and taken < MAX_RECORDS and timers[0][0] <= closes:
+        _sleep_until(timers[0][0])
+        if time.time() > closes and taken:
+            return
+        taken += 1
+        yield heapq.heappop(timers)
+
+
+def _sleep_until(at_s: float) -> None:
+    if (left := at_s - time.time()) > 0:
+        time.sleep(left)
+
+
+def _wait_for_start(plan: Plan) -> None:
+    if time.time() > plan.start_s:
+        raise TimeoutError("the lanes were not ready when the run was to start; is the machine this busy?")
+    _sleep_until(plan.start_s)
+
+
+def _on_threads(lanes: Sequence[int], run: Callable[[int], T]) -> list[T]:
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        return list(threads.map(run, lanes))

@@ -1,0 +1,13 @@
+"""Every benchmark by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench import client, floor
+from bench.harness import Benchmark
+
+BENCHMARKS: Final = {b.name: b for b in (floor.BENCHMARK, client.BENCHMARK)}
+"""What `python -m bench` offers."""
+
+__all__ = ["BENCHMARKS", "Benchmark"]
