@@ -1,0 +1,160 @@
+"""`schedule_many`: arrays per bucket, bounded memory, one result per item.
+
+What an item must look like is in request.py; nothing of it is decided here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from tickstream.errors import InvalidInput, SendFailed, TickstreamError, VerdictTimeout
+from tickstream.ingest.asking import Asking, Question
+from tickstream.ingest.ids import CommandIds
+from tickstream.ingest.producer import ACK_S
+from tickstream.ingest.request import Item, schedule_command
+from tickstream.ingest.sender import NO_REPLY, Array, CommandSender
+from tickstream.model import Command, Receipt, Verdict
+
+WINDOW: Final = 16_384
+"""Items read from the input whose result has not been yielded yet, at most."""
+
+
+class ItemResult(NamedTuple):
+    """What became of one item of `schedule_many`: a receipt or an error, a verdict if waited for."""
+
+    position: int
+    """Place in the input, from 0."""
+    task_id: str
+    receipt: Receipt | None
+    error: TickstreamError | None
+    """InvalidInput: not sent. SendFailed: may or may not be in the log. VerdictTimeout: accepted."""
+    verdict: Verdict | None
+
+
+class _Sent(NamedTuple):
+    """An item in an array, on its way."""
+
+    position: int
+    task_id: str
+    array: Array
+    item: int
+    question: Question | None
+    """Present when a verdict is waited for."""
+
+
+class BulkSchedule:
+    """One run over the items of one `schedule_many`."""
+
+    def __init__(
+        self, sender: CommandSender, ids: CommandIds, asking: Asking | None = None, timeout_s: float = 0.0
+    ) -> None:
+        """With `asking`, every item waits for its verdict, at most `timeout_s` from its first send."""
+        self._sender = sender
+        self._ids = ids
+        self._asking = asking
+        self._timeout_s = timeout_s
+        self._reply = NO_REPLY if asking is None else asking.reply
+        self._arrays: dict[int, Array] = {}
+        self._pending: deque[_Sent | ItemResult] = deque()
+
+    def run(self, items: Iterable[Item]) -> Iterator[ItemResult]:
+        """One result per item, in the order of the input.
+
+        When the input or the cluster fails on the way, the results of what was taken come first
+        and the error after them.
+        """
+        abandoned = False
+        try:
+            for position, item in enumerate(items):
+                if self._take(position, item):
+                    yield from self._settled()
+                if len(self._pending) >= WINDOW:
+                    self._send_all()
+                    yield from self._down_to(WINDOW // 2)
+        except GeneratorExit:
+            abandoned = True
+            raise
+        finally:
+            if not abandoned:
+                self._send_all()
+                yield from self._down_to(0)
+            for question in self._questions():
+                self._forget(question)
+
+    def _take(self, position: int, item: Item) -> bool:
+        """Put one item into its array; True when that sent one."""
+        try:
+            command = schedule_command(self._ids.next(), *item)
+            bucket, key, encoded = self._sender.encode(command)
+        except InvalidInput as error:
+            self._pending.append(ItemResult(position, item.task_id, None, error, None))
+            return False
+        array = self._arrays.get(bucket)
+        full = array is not None and not array.has_room(encoded)
+        if array is not None and full:
+            self._send(array)
+        if array is None or full:
+            array = self._arrays[bucket] = self._sender.array(bucket, key)
+        place = array.add(encoded)
+        question = None if self._asking is None else self._ask(self._asking, command, array, place)
+        self._pending.append(_Sent(position, command.task_id, array, place, question))
+        return full
+
+    def _ask(self, asking: Asking, command: Command, array: Array, place: int) -> Question:
+        question = Question(command, array, place, self._timeout_s)
+        asking.expect(command.command_id)
+        array.questions.append(question)
+        return question
+
+    def _send_all(self) -> None:
+        arrays, self._arrays = self._arrays, {}
+        for array in arrays.values():
+            self._send(array)
+
+    def _send(self, array: Array) -> None:
+        """Send one array; a failure becomes the result of each of its items."""
+        try:
+            self._sender.send_array(array, self._reply)
+        except SendFailed as error:
+            array.fail(str(error))
+
+    def _settled(self) -> Iterator[ItemResult]:
+        """The results at the head that are there without waiting."""
+        while self._pending and self._is_settled(self._pending[0]):
+            yield self._result(self._pending.popleft())
+
+    def _down_to(self, left: int) -> Iterator[ItemResult]:
+        """Results, waited for, until only `left` items are pending."""
+        while len(self._pending) > left:
+            yield self._result(self._pending.popleft())
+
+    def _is_settled(self, entry: _Sent | ItemResult) -> bool:
+        if isinstance(entry, ItemResult):
+            return True
+        if self._asking is None or entry.question is None:
+            return entry.array.done()
+        return self._asking.is_answered(entry.question.command.command_id)
+
+    def _result(self, entry: _Sent | ItemResult) -> ItemResult:
+        if isinstance(entry, ItemResult):
+            return entry
+        receipt, verdict = None, None
+        try:
+            receipt = entry.array.receipt_of(entry.item, ACK_S)
+            if self._asking is not None and entry.question is not None:
+                verdict = self._asking.verdict(entry.question, self._questions())
+        except (SendFailed, VerdictTimeout) as error:
+            return ItemResult(entry.position, entry.task_id, receipt, error, None)
+        finally:
+            if entry.question is not None:
+                self._forget(entry.question)
+        return ItemResult(entry.position, entry.task_id, receipt, None, verdict)
+
+    def _questions(self) -> Iterator[Question]:
+        return (e.question for e in self._pending if isinstance(e, _Sent) and e.question is not None)
+
+    def _forget(self, question: Question) -> None:
+        if self._asking is not None:
+            self._asking.forget(question.command.command_id)

@@ -1,0 +1,300 @@
+"""The client: schedule, cancel, and look at tasks.
+
+A thin shell: checks are in request.py, sending in sender.py and producer.py, verdicts in asking.py.
+No decision of its own may enter here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Final, Self, overload
+
+from tickstream.clock import Clock, SystemClock
+from tickstream.errors import InvalidInput
+from tickstream.ingest.asking import Asking, Question
+from tickstream.ingest.bulk import BulkSchedule, ItemResult
+from tickstream.ingest.connection import Connection, connect_kafka
+from tickstream.ingest.dashboard import Dashboard, Page, TaskView
+from tickstream.ingest.ids import CommandIds
+from tickstream.ingest.layout import LayoutWatch
+from tickstream.ingest.producer import CommandProducer, Submission
+from tickstream.ingest.request import IfExistsLike, Item, cancel_command, instant_ms, schedule_command
+from tickstream.ingest.sender import NO_REPLY, CommandSender
+from tickstream.ingest.verdicts import VerdictTail
+from tickstream.model import BoundCall, Command, Phase, Receipt, Verdict
+from tickstream.settings import Settings, dashboard_url
+from tickstream.topics import TopicNames
+
+CANCEL_TIMEOUT: Final = timedelta(seconds=10)
+FLUSH_S: Final = 10.0
+
+
+class Client:
+    """Schedules and cancels tasks, and asks a dashboard about them. Thread-safe.
+
+    Use it as a context manager, one for a process: it owns a producer, and from the first call
+    that waits for a verdict on, a thread that reads the answers.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        bootstrap: str | None = None,
+        prefix: str | None = None,
+        dashboard: str | None = None,
+        client_id: str | None = None,
+        clock: Clock | None = None,
+        connect: Callable[[Settings, str], Connection] = connect_kafka,
+    ) -> None:
+        """Connect to the brokers at `bootstrap`, or else those of TICKSTREAM_BOOTSTRAP.
+
+        `dashboard`: address for `get` and `query`, else TICKSTREAM_DASHBOARD. `client_id`: shown in
+        logs and on every command; by default a random one. Raises BrokerUnavailable within 5 s
+        when no broker answers, LayoutMismatch when the topics are missing or disagree.
+        """
+        self._settings = _settings(settings, bootstrap, prefix)
+        self.client_id = client_id or f"client-{os.urandom(6).hex()}"
+        self._dashboard_url = dashboard
+        self._clock = clock or SystemClock()
+        self._ids = CommandIds(self._clock)
+        self._lock = threading.Lock()
+        self._tail: VerdictTail | None = None
+        self._asking: Asking | None = None
+        self._dashboard: Dashboard | None = None
+        self._connection = connect(self._settings, self.client_id)
+        self._layout = LayoutWatch(self._connection.layout, self._clock)
+        names = TopicNames(self._settings.prefix)
+        self._core = CommandProducer(self._connection.producer, names.commands, self._clock)
+        self._sender = CommandSender(self._core, self._layout, self.client_id, self._clock)
+
+    # ----------------------------------------------------------------- commands
+
+    @overload
+    def schedule(
+        self,
+        task_id: str,
+        *,
+        run_at: datetime | None = None,
+        run_at_ts: int | None = None,
+        payload: bytes | None = None,
+        handler: str = "",
+        call: BoundCall | None = None,
+        queue: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        if_exists: IfExistsLike = "replace",
+        allow_past: bool = False,
+        wait: None = None,
+    ) -> Submission: ...
+
+    @overload
+    def schedule(
+        self,
+        task_id: str,
+        *,
+        run_at: datetime | None = None,
+        run_at_ts: int | None = None,
+        payload: bytes | None = None,
+        handler: str = "",
+        call: BoundCall | None = None,
+        queue: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        if_exists: IfExistsLike = "replace",
+        allow_past: bool = False,
+        wait: timedelta,
+    ) -> Verdict: ...
+
+    def schedule(
+        self,
+        task_id: str,
+        *,
+        run_at: datetime | None = None,
+        run_at_ts: int | None = None,
+        payload: bytes | None = None,
+        handler: str = "",
+        call: BoundCall | None = None,
+        queue: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        if_exists: IfExistsLike = "replace",
+        allow_past: bool = False,
+        wait: timedelta | None = None,
+    ) -> Submission | Verdict:
+        """Have a task run once, at an instant.
+
+        The instant: `run_at`, an aware datetime (parts of a millisecond round up), or `run_at_ts`,
+        ms since the epoch. What runs: `call`, from a handler's `bind`, or `payload` bytes for the
+        handler named `handler`. `queue`: the call's own or "default". A task of that id that still
+        waits is replaced, or kept with if_exists="reject". An instant further back than the past
+        limit is rejected unless `allow_past`.
+
+        Returns at once with a Submission, whose `receipt()` waits for the acknowledgement; with
+        `wait`, the dispatcher's verdict. Raises InvalidInput (nothing was sent), BrokerUnavailable,
+        SendFailed, VerdictTimeout.
+        """
+        command = schedule_command(
+            self._ids.next(),
+            task_id,
+            run_at,
+            run_at_ts,
+            payload,
+            handler,
+            call,
+            queue,
+            labels,
+            if_exists,
+            allow_past,
+        )
+        if wait is None:
+            return self._sender.send(command, NO_REPLY)
+        return self._ask(command, wait)
+
+    def cancel(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+        """Cancel a task and wait for the verdict: CANCELLED, TOO_LATE with the phase, or UNKNOWN.
+
+        Raises InvalidTaskId, BrokerUnavailable, SendFailed, VerdictTimeout.
+        """
+        return self._ask(cancel_command(self._ids.next(), task_id), timeout)
+
+    def schedule_many(self, items: Iterable[Item], *, wait: timedelta | None = None) -> Iterator[ItemResult]:
+        """Schedule each item; yield one result for each, in the order of the input.
+
+        Items travel as arrays, one message a bucket, sent when full and at the end of the input, so
+        nothing is scheduled unless the results are consumed. An item that cannot be sent gets an
+        error in its result, the others go on. At most `bulk.WINDOW` items are in memory. With `wait`,
+        each item waits for its verdict. Raises BrokerUnavailable and LayoutMismatch, and what
+        `items` raises, after the results of everything taken until then.
+        """
+        if wait is None:
+            return BulkSchedule(self._sender, self._ids).run(items)
+        return BulkSchedule(self._sender, self._ids, self._answers(), wait.total_seconds()).run(items)
+
+    def _ask(self, command: Command, timeout: timedelta) -> Verdict:
+        asking = self._answers()
+        asking.expect(command.command_id)
+        try:
+            submission = self._sender.send(command, asking.reply)
+            question = Question(command, submission, 0, timeout.total_seconds())
+            question.sent(self._clock.monotonic())
+            return asking.verdict(question)
+        finally:
+            asking.forget(command.command_id)
+
+    def _answers(self) -> Asking:
+        """What reads the verdicts; its partition's end is known before anything asks for one."""
+        with self._lock:
+            if self._asking is None:
+                self._tail = self._connection.verdicts()
+                self._asking = Asking(self._tail, self._sender.resend, self._core.poll, self._clock)
+            return self._asking
+
+    # ----------------------------------------------------------------- reading
+
+    def get(self, task_id: str, *, after: Receipt | Sequence[Receipt] = (), wait_ms: int = 5_000) -> TaskView:
+        """One task and its occurrences, from the dashboard.
+
+        With `after`, the answer waits until it contains that command, at most `wait_ms`. Raises
+        DashboardUnavailable.
+        """
+        return self._reader().task(task_id, after=_receipts(after), wait_ms=wait_ms if after else 0)
+
+    def query(
+        self,
+        start: datetime | int | None = None,
+        end: datetime | int | None = None,
+        *,
+        state: Phase | str | None = None,
+        queue: str | None = None,
+        handler: str | None = None,
+        label: tuple[str, str] | None = None,
+        id_prefix: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        after: Receipt | Sequence[Receipt] = (),
+        wait_ms: int = 5_000,
+    ) -> Page:
+        """Occurrences in [start, end), by time, from the dashboard; bounds as datetime or ms.
+
+        `cursor`: that of the page before. With `after`, the answer waits until it contains that
+        command, at most `wait_ms`. Raises InvalidInput, DashboardUnavailable.
+        """
+        filters = {
+            "start": _bound("start", start),
+            "end": _bound("end", end),
+            "state": state.value if isinstance(state, Phase) else state,
+            "queue": queue,
+            "handler": handler,
+            "label": None if label is None else ":".join(label),
+            "id_prefix": id_prefix,
+            "limit": str(limit),
+            "cursor": cursor,
+        }
+        given = {name: value for name, value in filters.items() if value is not None}
+        return self._reader().tasks(given, after=_receipts(after), wait_ms=wait_ms if after else 0)
+
+    def _reader(self) -> Dashboard:
+        with self._lock:
+            if self._dashboard is None:
+                self._dashboard = Dashboard(self._dashboard_url or dashboard_url())
+            return self._dashboard
+
+    # ----------------------------------------------------------------- life
+
+    def flush(self, timeout: float = FLUSH_S) -> None:
+        """Wait until everything sent is acknowledged, at most `timeout` seconds.
+
+        Raises SendFailed when something was not, and its handle did not tell yet.
+        """
+        self._core.flush(timeout)
+
+    def close(self) -> None:
+        """Flush, then release everything. Raises SendFailed, as `flush`."""
+        try:
+            self.flush()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        with self._lock:
+            tail, self._tail, self._asking = self._tail, None, None
+            reader, self._dashboard = self._dashboard, None
+        if tail is not None:
+            tail.close()
+        if reader is not None:
+            reader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            # What was raised in the block says more than what was not acknowledged because of it.
+            self._release()
+
+
+def _settings(settings: Settings | None, bootstrap: str | None, prefix: str | None) -> Settings:
+    if settings is not None:
+        if bootstrap is not None or prefix is not None:
+            raise InvalidInput("give either settings, or bootstrap= and prefix=, not both")
+        return settings
+    chosen = Settings(bootstrap) if bootstrap is not None else Settings.from_env()
+    return chosen if prefix is None else Settings(chosen.bootstrap, prefix, chosen.kafka)
+
+
+def _receipts(after: Receipt | Sequence[Receipt]) -> Sequence[Receipt]:
+    return (after,) if isinstance(after, Receipt) else after
+
+
+def _bound(name: str, value: datetime | int | None) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return str(instant_ms(name, value, None))
+    return str(instant_ms(name, None, value))

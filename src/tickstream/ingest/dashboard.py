@@ -1,0 +1,136 @@
+"""`get` and `query`: what a dashboard answers, as values.
+
+Reads only, over HTTP; no command may enter here. The answers are described in docs beside the
+API: rows by (occurrence_ts, task_id), each answer with its own age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import httpx
+
+from tickstream.errors import DashboardUnavailable, InvalidInput
+from tickstream.model import Phase, Receipt
+
+_CONNECT_S: Final = 4.0
+_ANSWER_S: Final = 10.0
+"""How long an answer may take beyond the wait that was asked for."""
+MAX_WAIT_MS: Final = 10_000
+
+
+class Row(NamedTuple):
+    """One occurrence, as a listing shows it. Times are ms since the epoch, UTC."""
+
+    task_id: str
+    occurrence_ts: int
+    state: Phase
+    queue: str
+    handler: str
+    labels: Mapping[str, str]
+    attempt: int | None
+    worker: str | None
+    decided_ms: int | None
+    fetched_ms: int | None
+    started_ms: int | None
+    ended_ms: int | None
+    error: str | None
+    rev: str
+
+
+class Page(NamedTuple):
+    """A page of rows, and how far it can be trusted."""
+
+    rows: tuple[Row, ...]
+    cursor: str | None
+    """Pass it to `query` for the next page; None: this was the last."""
+    as_of: int
+    staleness_ms: int
+    """The reader's clock minus the instant before which everything is applied, in every bucket."""
+    slowest_bucket: int
+    """The bucket that holds the answer back most."""
+    position: Mapping[str, Mapping[str, int]]
+
+
+class TaskView(NamedTuple):
+    """One task with its occurrences, and how far that can be trusted."""
+
+    task: Mapping[str, Any] | None
+    """None: there is no such task."""
+    occurrences: tuple[Row, ...]
+    as_of: int
+    staleness_ms: int
+
+
+class Dashboard:
+    """A dashboard's read-only HTTP API. Owns its connections."""
+
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
+        """`transport` replaces the network (tests)."""
+        self._url = url.rstrip("/")
+        self._http = httpx.Client(base_url=self._url, transport=transport)
+
+    def task(self, task_id: str, *, after: Sequence[Receipt] = (), wait_ms: int = 0) -> TaskView:
+        """One task. Raises DashboardUnavailable, InvalidInput."""
+        answer = self._get(f"/api/tasks/{quote(task_id, safe='')}", _reading(after, wait_ms), wait_ms)
+        return TaskView(
+            answer["task"],
+            tuple(_row(row) for row in answer["occurrences"]),
+            answer["as_of"],
+            answer["staleness_ms"],
+        )
+
+    def tasks(self, filters: Mapping[str, str], *, after: Sequence[Receipt] = (), wait_ms: int = 0) -> Page:
+        """A page of occurrences. Raises DashboardUnavailable, InvalidInput."""
+        answer = self._get("/api/tasks", [*filters.items(), *_reading(after, wait_ms)], wait_ms)
+        return Page(
+            tuple(_row(row) for row in answer["rows"]),
+            answer["cursor"],
+            answer["as_of"],
+            answer["staleness_ms"],
+            answer["slowest_bucket"],
+            answer["position"],
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _get(self, path: str, params: list[tuple[str, str]], wait_ms: int) -> dict[str, Any]:
+        timeout = httpx.Timeout(_ANSWER_S + wait_ms / 1_000, connect=_CONNECT_S)
+        try:
+            response = self._http.get(path, params=tuple(params), timeout=timeout)
+            answer: dict[str, Any] = response.json()
+        except httpx.HTTPError as error:
+            raise DashboardUnavailable(
+                f"no dashboard answered at {self._url} ({error or type(error).__name__}); "
+                "start one with: tickstream dashboard run, or pass another address as dashboard="
+            ) from error
+        except ValueError as error:
+            raise DashboardUnavailable(
+                f"{self._url}{path} answered {response.status_code} with something that is no JSON; "
+                "is another service running there?"
+            ) from error
+        if response.is_success:
+            return answer
+        said = (
+            f"{self._url}{path}: {response.status_code} {answer.get('detail') or answer.get('title') or ''}"
+        )
+        if response.status_code == httpx.codes.GATEWAY_TIMEOUT:
+            raise DashboardUnavailable(
+                f"{said} (staleness_ms={answer.get('staleness_ms')}, position={answer.get('position')})"
+            )
+        raise InvalidInput(said) if response.is_client_error else DashboardUnavailable(said)
+
+
+def _reading(after: Sequence[Receipt], wait_ms: int) -> list[tuple[str, str]]:
+    if not 0 <= wait_ms <= MAX_WAIT_MS:
+        raise InvalidInput(f"wait_ms={wait_ms}: an answer can wait for 0-{MAX_WAIT_MS} ms")
+    return [("after", str(receipt)) for receipt in after] + ([("wait_ms", str(wait_ms))] if after else [])
+
+
+def _row(fields: Mapping[str, Any]) -> Row:
+    named: dict[str, Any] = {name: fields.get(name) for name in Row._fields}
+    return Row(**named | {"state": Phase(fields["state"])})

@@ -1,0 +1,171 @@
+"""What a caller asks, checked and turned into commands. Pure.
+
+No I/O, no clock, no producer may enter here: a refusal has to come before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final, Literal, NamedTuple
+
+from tickstream.codec import encode_body
+from tickstream.errors import InvalidInput, InvalidTaskId, NaiveDatetime, PayloadTooLarge
+from tickstream.model import (
+    DEFAULT_OPTIONS,
+    DEFAULT_QUEUE,
+    NEVER,
+    Body,
+    BoundCall,
+    Command,
+    IfExists,
+    Options,
+    Verb,
+    check_task_id,
+)
+from tickstream.settings import MAX_COMMAND_BYTES, MAX_PAYLOAD_BYTES
+
+IfExistsLike = IfExists | Literal["replace", "reject"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, where datetime ends; catches seconds or µs passed for ms."""
+MESSAGE_OVERHEAD_BYTES: Final = 2_048
+"""At most what the batch, the key and Kafka's own framing add to a command."""
+MAX_ENCODED_BYTES: Final = MAX_COMMAND_BYTES - MESSAGE_OVERHEAD_BYTES
+
+
+class Item(NamedTuple):
+    """One task for `schedule_many`: the arguments of `schedule`, with the same meaning."""
+
+    task_id: str
+    run_at: datetime | None = None
+    run_at_ts: int | None = None
+    payload: bytes | None = None
+    handler: str = ""
+    call: BoundCall | None = None
+    queue: str | None = None
+    labels: Mapping[str, str] | None = None
+    if_exists: IfExistsLike = "replace"
+    allow_past: bool = False
+
+
+def schedule_command(
+    command_id: bytes,
+    task_id: str,
+    run_at: datetime | None,
+    run_at_ts: int | None,
+    payload: bytes | None,
+    handler: str,
+    call: BoundCall | None,
+    queue: str | None,
+    labels: Mapping[str, str] | None,
+    if_exists: IfExistsLike,
+    allow_past: bool,
+) -> Command:
+    """The SCHEDULE command of one Item. Raises InvalidInput and its kinds.
+
+    Positional, in the order of Item: it is called once for every task there is.
+    """
+    _check_text_id(task_id)
+    when = instant_ms("run_at", run_at, run_at_ts)
+    if call is not None:
+        if payload is not None or handler:
+            raise InvalidInput(f"{task_id!r}: give either call=, or payload= and handler=, not both")
+        handler, payload = call.handler, call.payload
+        queue = queue or call.queue
+    elif payload is None:
+        raise InvalidInput(f"{task_id!r}: what shall run? Give call=handler.bind(…), or payload=bytes")
+    _check_payload(task_id, payload)
+    try:
+        body = encode_body(Body(handler, payload, {}, _labels(labels) if labels else {}))
+    except (UnicodeEncodeError, AttributeError) as error:
+        raise InvalidInput(f"{task_id!r}: handler={handler!r} or a label is no well-formed text") from error
+    options = (
+        DEFAULT_OPTIONS if if_exists == "replace" and not allow_past else _options(if_exists, allow_past)
+    )
+    return Command(command_id, Verb.SCHEDULE, task_id, when, queue or DEFAULT_QUEUE, options, body)
+
+
+def cancel_command(command_id: bytes, task_id: str) -> Command:
+    """The CANCEL command of a task. Raises InvalidTaskId."""
+    return Command(command_id, Verb.CANCEL, _check_text_id(task_id), NEVER, "", DEFAULT_OPTIONS, b"")
+
+
+def resend_of(command: Command, offset: int) -> Command:
+    """The same command to be sent again, when its first send lies at `offset`.
+
+    A command that met no task left no trace, so only the offset keeps its repeat from undoing
+    what was asked since.
+    """
+    return command._replace(options=command.options._replace(not_after=offset))
+
+
+def check_size(command: Command, encoded: bytes) -> bytes:
+    """Return `encoded` when a message can carry it. Raises PayloadTooLarge."""
+    if len(encoded) > MAX_ENCODED_BYTES:
+        raise PayloadTooLarge(
+            f"the command for {command.task_id!r} (payload, labels, names)", len(encoded), MAX_ENCODED_BYTES
+        )
+    return encoded
+
+
+def instant_ms(name: str, moment: datetime | None, ts: int | None) -> int:
+    """The one instant that is given, as ms since the epoch, UTC; parts of a ms round up.
+
+    Up, because nothing may run before its instant. Raises InvalidInput when none or both are
+    given or it lies outside 1970-9999, NaiveDatetime when `moment` has no time zone.
+    """
+    if moment is not None:
+        if ts is not None:
+            raise InvalidInput(f"give either {name}= or {name}_ts=, not both")
+        ts = _ms_of(name, moment)
+    elif ts is None:
+        raise InvalidInput(f"when? Give {name}=aware datetime, or {name}_ts=milliseconds since the epoch")
+    elif type(ts) is not int:
+        raise InvalidInput(f"{name}_ts={ts!r} is no whole number of milliseconds since the epoch")
+    if not 0 <= ts <= _LAST_MS:
+        raise InvalidInput(f"{name}_ts={ts} lies outside the years 1970-9999; it is in milliseconds, UTC")
+    return ts
+
+
+def _ms_of(name: str, moment: object) -> int:
+    if not isinstance(moment, datetime):
+        raise InvalidInput(f"{name}={moment!r} is no datetime; for milliseconds there is {name}_ts=")
+    if moment.utcoffset() is None:
+        raise NaiveDatetime(name, moment)
+    since = moment - _EPOCH
+    return since.days * 86_400_000 + since.seconds * 1_000 - (-since.microseconds // 1_000)
+
+
+# What follows takes `object` where the signature above promises a type: callers need not use mypy.
+
+
+def _check_text_id(task_id: object) -> str:
+    if not isinstance(task_id, str):
+        raise InvalidTaskId(task_id)
+    return check_task_id(task_id)
+
+
+def _check_payload(task_id: str, payload: object) -> None:
+    if not isinstance(payload, bytes):
+        raise InvalidInput(
+            f"{task_id!r}: payload is {type(payload).__name__}; a payload is bytes, encode it first"
+        )
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLarge(f"the payload of {task_id!r}", len(payload), MAX_PAYLOAD_BYTES)
+
+
+def _labels(labels: Mapping[str, str]) -> dict[str, str]:
+    copied = dict(labels)
+    if not all(type(part) is str for pair in copied.items() for part in pair):
+        raise InvalidInput(f"labels={copied!r}: labels and their values are text")
+    return copied
+
+
+def _options(if_exists: IfExistsLike, allow_past: bool) -> Options:
+    try:
+        chosen = if_exists if isinstance(if_exists, IfExists) else IfExists(if_exists.upper())
+    except (ValueError, AttributeError) as error:
+        raise InvalidInput(f"if_exists={if_exists!r}: it is either 'replace' or 'reject'") from error
+    return Options(chosen, allow_past)
