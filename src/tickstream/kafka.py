@@ -45,6 +45,9 @@ __all__ = [
 CONNECT_TIMEOUT_S: Final = 4.0
 """A broker that has not answered by then is reported as unreachable (promised: within 5 s)."""
 
+_LEADER_MOVES_S: Final = 0.05
+"""Pause before a partition is asked again whose leader is not there yet."""
+
 
 def _common(settings: Settings, client_id: str) -> dict[str, Any]:
     return {
@@ -203,6 +206,25 @@ def is_out_of_range(error: KafkaError) -> bool:
     return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
+def end_of(consumer: Consumer, topic: str, partition: int, timeout_s: float = CONNECT_TIMEOUT_S) -> int:
+    """The offset of the next record of one partition; asked again while its leader moves.
+
+    Raises BrokerUnavailable after `timeout_s`.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left = max(0.1, deadline - time.monotonic())
+        try:
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=left)[1])
+        except KafkaException as error:
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(
+                    f"the end of {topic}, partition {partition}, could not be asked within {timeout_s:g} s: "
+                    f"{error.args[0].str()}"
+                ) from error
+            time.sleep(_LEADER_MOVES_S)
+
+
 # --------------------------------------------------------------------------- messages
 
 
@@ -264,11 +286,18 @@ class Admin:
         for name, future in futures.items():
             self._result(future, f"create topic {name}", ignore=KafkaError.TOPIC_ALREADY_EXISTS)
         deadline = time.monotonic() + timeout_s
-        while not {t.name for t in todo} <= self.partitions().keys():
+        while not self._are_led(todo):
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(f"topics were created and are still not seen after {timeout_s:g} s")
-            time.sleep(0.05)
+            time.sleep(_LEADER_MOVES_S)
         return [t.name for t in todo]
+
+    def _are_led(self, topics: Sequence[Topic]) -> bool:
+        """Whether every partition answers: metadata names a leader before it knows that it leads."""
+        if not {t.name for t in topics} <= self.partitions().keys():
+            return False
+        probe = EndProbe(self._client, [(t.name, p) for t in topics for p in range(t.partitions)])
+        return not probe.failed()
 
     def drift(self, topics: Sequence[Topic]) -> list[str]:
         """What differs between the table and the cluster, one sentence each; empty: nothing."""

@@ -10,7 +10,14 @@ from zlib import crc32
 
 from tickstream.ingest.producer import ProducerPort
 from tickstream.ingest.verdicts import VerdictTail
-from tickstream.kafka import Admin, TopicPartition, is_out_of_range, plain_producer, state_consumer
+from tickstream.kafka import (
+    Admin,
+    TopicPartition,
+    end_of,
+    is_out_of_range,
+    plain_producer,
+    state_consumer,
+)
 from tickstream.settings import Settings
 from tickstream.topics import Layout, TopicNames
 
@@ -58,7 +65,7 @@ class KafkaConnection:
         consumer = state_consumer(self._settings, self._client_id, isolation="read_uncommitted")
 
         def to_end() -> None:
-            end = self._admin.ends([(topic, partition)])[topic, partition]
+            end = end_of(consumer, topic, partition)
             consumer.assign([TopicPartition(topic, partition, end)])
 
         to_end()
