@@ -5,6 +5,7 @@ Errors are translated by kafka.py; what comes out is LaneLost, RetryTransaction 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +19,7 @@ from tickstream.dispatcher.ports import (
     OutRecord,
     Side,
 )
-from tickstream.errors import BrokerUnavailable, BucketStopped, LaneLost
+from tickstream.errors import BrokerUnavailable, BucketStopped, LaneLost, RetryTransaction
 from tickstream.kafka import (
     Admin,
     Consumer,
@@ -32,7 +33,6 @@ from tickstream.kafka import (
     place,
     plain_producer,
     state_consumer,
-    transaction_error,
     transaction_errors,
     transactional_producer,
 )
@@ -56,6 +56,8 @@ class KafkaTransactions:
             side: transactional_producer(settings, names.transactional_id(layout, lane, side.value), limits)
             for side in Side
         }
+        # A record gives up after its own time-out; a little longer, and its report is here.
+        self._flush_s = limits.message_timeout_ms / 1000 + 1
         self._marks: dict[int, int] = {}
         self._failed: KafkaError | None = None
 
@@ -76,17 +78,21 @@ class KafkaTransactions:
 
     def produce(self, side: Side, records: Sequence[OutRecord]) -> None:
         producer = self._producers[side]
-        for record in records:
-            self._produce(producer, record)
+        with transaction_errors():
+            for record in records:
+                self._produce(producer, record)
+
+    def flush(self, side: Side) -> None:
+        with transaction_errors():
+            left = self._producers[side].flush(self._flush_s)
+        if self._failed is not None or left:
+            reason = self._failed.str() if self._failed else f"{left} records undelivered"
+            raise RetryTransaction(f"not every record was delivered: {reason}")
 
     def commit(self, side: Side) -> Mapping[int, int]:
         with transaction_errors():
-            # Delivery reports are served inside; -1 leaves the time to the transaction's own time-out.
+            # -1 leaves the time to the transaction's own time-out.
             self._producers[side].commit_transaction(-1)
-        if self._failed is not None:
-            # A record that was refused locally while the rest was committed: inputs and effects
-            # are no longer one. Only a take-over from the log is sure to be right.
-            raise LaneLost(f"a record of a committed transaction failed: {self._failed.str()}")
         return self._marks
 
     def abort(self, side: Side) -> None:
@@ -96,8 +102,9 @@ class KafkaTransactions:
     def close(self) -> None:
         """Let go of both; what is open is aborted by the next owner's init."""
         for producer in self._producers.values():
-            producer.purge(in_queue=True, in_flight=True, blocking=False)
-            producer.poll(0)
+            # A fenced producer repeats its fatal error at every call; the lane has heard it.
+            with contextlib.suppress(KafkaException):
+                producer.purge(in_queue=True, in_flight=True, blocking=False)
         self._producers.clear()
 
     def _produce(self, producer: Producer, record: OutRecord) -> None:
@@ -115,8 +122,6 @@ class KafkaTransactions:
                 return
             except BufferError:
                 producer.poll(0.1)
-            except KafkaException as error:
-                raise transaction_error(error.args[0]) from error
 
     def _failures(self, error: KafkaError | None, _message: Message[bytes, bytes]) -> None:
         if error is not None:

@@ -224,6 +224,10 @@ class Lane:
         for outcome in encoded:
             transactions.produce(self.side, outcome.records)
         yield "lane.produced"
+        # Delivered before the commit is asked for: a record that was refused aborts the
+        # transaction, and nothing is committed without it.
+        transactions.flush(self.side)
+        yield "lane.delivered"
         return transactions.commit(self.side)
 
     # ------------------------------------------------------------------ 4 store, reply

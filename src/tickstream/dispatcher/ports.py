@@ -76,6 +76,10 @@ class Transactions(Protocol):
         """Put records into the open transaction."""
         ...
 
+    def flush(self, side: Side) -> None:
+        """Wait until every record is delivered. Raises RetryTransaction when one was not."""
+        ...
+
     def commit(self, side: Side) -> Mapping[int, int]:
         """Commit; return bucket → offset of its marking record, from the delivery reports."""
         ...

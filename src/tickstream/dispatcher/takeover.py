@@ -109,6 +109,7 @@ class TakeOver:
         try:
             transactions.begin(Side.A)
             transactions.produce(Side.A, records)
+            transactions.flush(Side.A)
             yield "takeover.claim_produced"
             return dict(transactions.commit(Side.A))
         except RetryTransaction as aborted:
