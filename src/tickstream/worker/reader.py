@@ -348,13 +348,14 @@ class QueueReader:
         """Let what runs end within the grace; commit. The group is served meanwhile."""
         self._pause()
         dropped = self._drop(self._assignment)
+        self._events.emit("draining", queue=self._queue, dropped=dropped, running=len(self._in_flight))
         deadline = self._clock.monotonic() + self._grace_s
         while self._in_flight and self._clock.monotonic() < deadline and not self._kill.is_set():
             self._commit_if_due()
             self._consumer.poll(0)
             self._await_reports(self._assignment, POLL_S)
         self._commit_now(self._assignment)
-        self._events.emit("drained", queue=self._queue, dropped=dropped, abandoned=len(self._in_flight))
+        self._events.emit("drained", queue=self._queue, abandoned=len(self._in_flight))
 
     def _partitions(self, numbers: Collection[int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, number) for number in numbers]

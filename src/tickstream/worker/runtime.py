@@ -50,7 +50,7 @@ def run_worker(
     Sync handlers run in up to `concurrency` threads, async ones up to as many at a time on one
     loop. After `stop` what runs may end within `grace_s` seconds and is reported and committed;
     `kill` ends that at once, and unreported work is delivered again. Events: ready, assigned,
-    revoked, lost, drained, commit_failed, alarm. Raises InvalidInput, UnknownQueue,
+    revoked, lost, draining, drained, commit_failed, alarm. Raises InvalidInput, UnknownQueue,
     BrokerUnavailable or LayoutMismatch before anything runs; BrokerUnavailable or SendFailed when a
     Kafka client cannot go on.
     """
