@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tickstream.cli import audit, dashboard, dev, dispatcher, projection, task, topics, worker
+from tickstream.cli import audit, dashboard, demo, dev, dispatcher, projection, task, topics, worker
 from tickstream.cli.running import log_to_stderr
 from tickstream.errors import (
     BrokerUnavailable,
@@ -42,6 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 yes or done, 1 no, 2 wrong usage, 3 broker or dashboard unavailable.",
 )
+app.command()(demo.demo)
 app.add_typer(dev.app, name="dev")
 app.add_typer(topics.app, name="topics")
 app.add_typer(dispatcher.app, name="dispatcher")
