@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from bench.cluster import BUCKETS
 from bench.harness import Bench, Benchmark, Result
-from bench.raw import echo, produce, runs
+from bench.raw import echo, produce
 from bench.raw.configuration import PRODUCER
 from bench.raw.records import HANDLER, PAYLOAD_BYTES, RawMessage, payload
 from bench.stats import interleaved, median, ratio
@@ -124,8 +125,7 @@ def _messages_of(
 ) -> list[RawMessage]:
     """What `send` puts into `commands` of a fresh installation."""
     send(settings, tasks)
-    topic = TopicNames(settings.prefix).commands
-    return echo.read_all(settings, topic, runs.ends(settings, topic))
+    return echo.read_all(settings, TopicNames(settings.prefix).commands, BUCKETS)
 
 
 def _mean_bytes(messages: Sequence[RawMessage]) -> int:

@@ -15,7 +15,7 @@ from bench.cluster import Cluster
 UNITS: Final = ("_ms", "_s", "_bytes")
 """How a figure's name ends; a bare count is one of COUNTS."""
 COUNTS: Final = frozenset(
-    {"scheduled", "ran", "measured", "lost", "duplicates", "early", "rounds", "tasks", "excluded"}
+    {"scheduled", "ran", "measured", "lost", "duplicates", "early", "rounds", "tasks", "alarms"}
 )
 
 Figures = Mapping[str, float]

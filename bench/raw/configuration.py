@@ -5,6 +5,7 @@ Kept apart from the product's own on purpose: a floor that shares them could not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tickstream.settings import Settings
@@ -37,7 +38,7 @@ CONSUMER: Final[dict[str, Any]] = {
 }
 
 
-def with_cluster(settings: Settings, configuration: dict[str, Any]) -> dict[str, Any]:
+def with_cluster(settings: Settings, configuration: Mapping[str, Any]) -> dict[str, Any]:
     """`configuration` with the cluster's address and its own settings."""
     return {
         "bootstrap.servers": settings.bootstrap,

@@ -8,9 +8,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from bench.raw.configuration import CONSUMER, PRODUCER, with_cluster
 from bench.raw.records import RawMessage, Stamp, stamp_of, stamped
@@ -20,6 +21,7 @@ from tickstream.settings import Settings
 ECHO: Final = PRODUCER | {"linger.ms": 0}
 """Latency, not throughput: nothing waits for company."""
 _TAKE: Final = 1_000
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 Positions = Mapping[int, int]
 """Partition → offset."""
@@ -32,8 +34,8 @@ class Fetched(NamedTuple):
     at_ms: float
 
 
-def _consumer(settings: Settings, isolation: str) -> Consumer:
-    consumer = Consumer(with_cluster(settings, CONSUMER | {"isolation.level": isolation}))
+def _consumer(settings: Settings, isolation: str, more: Mapping[str, Any] = _NOTHING) -> Consumer:
+    consumer = Consumer(with_cluster(settings, {**CONSUMER, "isolation.level": isolation, **more}))
     consumer.list_topics(timeout=10)
     return consumer
 
@@ -52,18 +54,28 @@ def consume_per_s(settings: Settings, topic: str, ends: Positions) -> float:
     return sum(ends.values()) / seconds
 
 
-def read_all(settings: Settings, topic: str, ends: Positions) -> list[RawMessage]:
-    """Every message of the topic up to `ends`, ready to be produced again; the topic was never purged."""
-    consumer = _consumer(settings, "read_committed")
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+def read_all(
+    settings: Settings, topic: str, partitions: int, *, at_least: int = 0, until_s: float = 0
+) -> list[RawMessage]:
+    """Every committed message of the topic, ready to be produced again.
+
+    At the end of the topic it waits for more while there are fewer than `at_least` and the wall clock
+    (s) is below `until_s`.
+    """
+    consumer = _consumer(settings, "read_committed", {"enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     messages: list[RawMessage] = []
-    while len(messages) < sum(ends.values()):
-        for message in consumer.consume(_TAKE, 0.02):
-            if (error := message.error()) is not None:
+    at_end: set[int] = set()
+    while len(at_end) < partitions or (len(messages) < at_least and time.time() < until_s):
+        for message in consumer.consume(_TAKE, 0.05):
+            partition, error = message.partition() or 0, message.error()
+            if error is None:
+                messages.append(RawMessage(partition, message.key() or b"", message.value() or b""))
+                at_end.discard(partition)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                at_end.add(partition)
+            else:
                 raise KafkaException(error)
-            messages.append(
-                RawMessage(message.partition() or 0, message.key() or b"", message.value() or b"")
-            )
     consumer.close()
     return messages
 

@@ -1,0 +1,103 @@
+"""The whole system as processes: a dispatcher and workers on one installation, for as long as a `with` lasts.
+
+Starts and ends them; schedules and measures nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.cluster import LANES
+from bench.environment import cpu_s, rss_bytes
+from tickstream.ops.processes import Event, ManagedProcess, Matches, tickstream_command
+from tickstream.settings import Settings
+
+DISPATCHERS: Final = 2
+CONCURRENCY: Final = 16
+_ROOT: Final = Path(__file__).parents[1]
+_READY_S: Final = 45.0
+_UNCLEAN: Final = frozenset({"alarm", "lane_lost", "process_ended", "transaction_aborted"})
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The processes that run."""
+
+    dispatcher: ManagedProcess
+    workers: tuple[ManagedProcess, ...]
+
+    @property
+    def dispatcher_pids(self) -> tuple[int, ...]:
+        """Of the processes that own lanes: the supervisor's children."""
+        return self.dispatcher.child_pids
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """Of the worker processes."""
+        return tuple(worker.pid for worker in self.workers)
+
+    def alarms(self, since_ms: int) -> list[Event]:
+        """Alarms, lost lanes and dead processes since then: a run with any is not a clean measurement.
+
+        Before that, while the lanes are being shared out, moves are no news.
+        """
+        told = [event for process in (self.dispatcher, *self.workers) for event in process.events]
+        return [event for event in told if event["event"] in _UNCLEAN and event.get("at_ms", 0) >= since_ms]
+
+
+@contextmanager
+def system(settings: Settings, *, workers: int) -> Iterator[System]:
+    """Two dispatcher processes and `workers` workers, every lane active and every worker assigned.
+
+    Raises ProcessFailed, with the end of its output, when one does not get there.
+    """
+    cluster = (f"--bootstrap={settings.bootstrap}", f"--prefix={settings.prefix}", "--json")
+    with ExitStack() as owned:
+        data = owned.enter_context(tempfile.TemporaryDirectory(prefix="tickstream-bench-"))
+        dispatcher = owned.enter_context(
+            ManagedProcess.start(
+                tickstream_command(
+                    "dispatcher", "run", f"--processes={DISPATCHERS}", f"--data={data}", *cluster
+                ),
+                name="dispatcher",
+            )
+        )
+        started = tuple(
+            owned.enter_context(
+                ManagedProcess.start(
+                    tickstream_command(
+                        "worker", "run", "bench.handlers:app", f"--concurrency={CONCURRENCY}", *cluster
+                    ),
+                    cwd=_ROOT,
+                    name=f"worker-{number}",
+                )
+            )
+            for number in range(workers)
+        )
+        for lane in range(LANES):
+            dispatcher.wait_event(_active(lane), _READY_S)
+        for worker in started:
+            worker.wait_event("ready", _READY_S)
+        yield System(dispatcher, started)
+
+
+def _active(lane: int) -> Matches:
+    return lambda event: event["event"] == "lane_active" and event["lane"] == lane
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What some processes have used up to now."""
+
+    cpu_s: float
+    rss_bytes: int
+
+    @classmethod
+    def of(cls, pids: tuple[int, ...]) -> Usage:
+        """Of these processes together."""
+        return cls(sum(map(cpu_s, pids)), sum(map(rss_bytes, pids)))
