@@ -1,1 +1,66 @@
-"""tickstream: a distributed timer, job scheduler and calendar on Kafka."""
+"""tickstream: a distributed timer, job scheduler and calendar on Kafka.
+
+The names below are the public surface; everything else is private to its package and may change.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tickstream.errors import (
+        BrokerUnavailable,
+        InvalidInput,
+        SendFailed,
+        TickstreamError,
+        VerdictTimeout,
+    )
+    from tickstream.ingest.client import Client
+    from tickstream.ingest.request import Item
+    from tickstream.model import IfExists, Receipt, Verdict, VerdictKind
+    from tickstream.settings import Settings
+    from tickstream.worker.app import App
+    from tickstream.worker.context import Context
+
+__all__ = [
+    "App",
+    "BrokerUnavailable",
+    "Client",
+    "Context",
+    "IfExists",
+    "InvalidInput",
+    "Item",
+    "Receipt",
+    "SendFailed",
+    "Settings",
+    "TickstreamError",
+    "Verdict",
+    "VerdictKind",
+    "VerdictTimeout",
+]
+
+_HOME: Final = {
+    "App": "worker.app",
+    "BrokerUnavailable": "errors",
+    "Client": "ingest.client",
+    "Context": "worker.context",
+    "IfExists": "model",
+    "InvalidInput": "errors",
+    "Item": "ingest.request",
+    "Receipt": "model",
+    "SendFailed": "errors",
+    "Settings": "settings",
+    "TickstreamError": "errors",
+    "Verdict": "model",
+    "VerdictKind": "model",
+    "VerdictTimeout": "errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    # Imported on first use: the command line's --help, and a worker that never sends a command,
+    # should not wait for what they do not need.
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
