@@ -114,7 +114,8 @@ class Judge:
 
         A re-send changes nothing (G6) while the task remembers the first send. A Schedule that
         finds a later or the same instant dispatched already is refused: had it come first, the older
-        definition would have been replaced and not dispatched.
+        definition would have been replaced and not dispatched. (Once a task is forgotten, such a
+        Schedule is taken again; the loss of that one goes unnoticed.)
         """
         answer = self.verdicts.of(command)
         if first_sent is not None:
@@ -125,7 +126,7 @@ class Judge:
             return Standing.UNSURE
         if any(work.rev == command.rev for work in task.dispatched):
             return Standing.EFFECTIVE
-        if command.queue not in self.evidence.layout.queues:
+        if command.queue not in self.evidence.layout.queues or command.when < 0:
             return Standing.REFUSED
         if any(w.occurrence_ts >= command.when and w.rev < command.rev for w in task.dispatched):
             return Standing.REFUSED

@@ -1,0 +1,231 @@
+"""One fixed value, or more, of every record, whose bytes are kept in tests/golden/<version>/.
+
+`python -m tests.golden_values` writes the files that are missing. It never changes one that is
+there: bytes of a released schema stay readable for ever.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tickstream.codec import (
+    CommandBatch,
+    ReportBatch,
+    VerdictBatch,
+    encode_batch,
+    encode_body,
+    encode_claim,
+    encode_command,
+    encode_history,
+    encode_progress,
+    encode_reports,
+    encode_spec,
+    encode_state,
+    encode_verdicts,
+    encode_work,
+)
+from tickstream.model import (
+    DEFAULT_OPTIONS,
+    NEVER,
+    Body,
+    Claim,
+    Command,
+    History,
+    IfExists,
+    InputPosition,
+    Options,
+    Outcome,
+    Progress,
+    Receipt,
+    RecentCommand,
+    Report,
+    ReportKind,
+    Rev,
+    RunState,
+    TaskSpec,
+    TaskState,
+    Verb,
+    Verdict,
+    VerdictKind,
+    Work,
+)
+
+GOLDEN = Path(__file__).parent / "golden" / "v1"
+
+ID = bytes(range(16))
+OTHER_ID = bytes(range(240, 256))
+INSTANT = 1_796_058_000_000
+"""2026-11-30T17:00:00Z."""
+
+BODY = Body("mail", b"\x00\xffpayload", {"traceparent": "00-ab-cd-01"}, {"team": "größe"})
+PLAIN = Command(ID, Verb.SCHEDULE, "mail:42", INSTANT, "default", DEFAULT_OPTIONS, encode_body(BODY))
+RARE = Command(
+    OTHER_ID,
+    Verb.SCHEDULE,
+    "{room-7}übung",
+    INSTANT + 1,
+    "bulk",
+    Options(IfExists.REJECT, allow_past=True, not_after=1207),
+    b"",
+)
+CANCEL = Command(OTHER_ID, Verb.CANCEL, "mail:42", NEVER, "", DEFAULT_OPTIONS, b"")
+FAILED = Report(
+    ReportKind.FAILED,
+    "mail:42",
+    INSTANT,
+    1,
+    ID,
+    "mail",
+    INSTANT + 20,
+    INSTANT + 21,
+    INSTANT + 95,
+    "ValueError: no such mailbox",
+)
+SUCCEEDED = FAILED._replace(kind=ReportKind.SUCCEEDED, run_id=OTHER_ID, error="")
+
+
+def _batch(client_id: str, reply: int, *commands: Command) -> CommandBatch:
+    return CommandBatch(client_id, reply, commands, tuple(map(encode_command, commands)))
+
+
+VALUES: dict[str, tuple[Any, ...]] = {
+    "Body": (BODY, Body("", b"", {}, {})),
+    "Claim": (Claim("host-1:4711", 3, 0, INSTANT),),
+    "Command": (PLAIN, RARE, CANCEL),
+    "CommandBatch": (_batch("client-1", 2, PLAIN, CANCEL), _batch("", -1)),
+    "History": (
+        History(
+            7,
+            "mail:42",
+            INSTANT,
+            1,
+            Rev(1207, 3),
+            Outcome.DEAD,
+            INSTANT + 120,
+            "default",
+            "mail",
+            "worker-1",
+            ID,
+            INSTANT + 4,
+            INSTANT + 20,
+            INSTANT + 21,
+            INSTANT + 95,
+            "ValueError: no such mailbox",
+        ),
+        History(
+            8,
+            "mail:43",
+            INSTANT,
+            0,
+            Rev(1208, 0),
+            Outcome.CANCELLED,
+            INSTANT - 5,
+            "default",
+            "",
+            "",
+            b"",
+            NEVER,
+            NEVER,
+            NEVER,
+            NEVER,
+            "",
+        ),
+    ),
+    "Progress": (
+        Progress(
+            InputPosition(ID, 1208, 4, 0),
+            InputPosition(OTHER_ID, 0, 0, -1),
+            INSTANT,
+            7,
+            9,
+            "2026a",
+            0,
+        ),
+    ),
+    "ReportBatch": (ReportBatch("worker-1", (FAILED, SUCCEEDED)), ReportBatch("worker-1", ())),
+    "TaskSpec": (
+        TaskSpec(Rev(1207, 3), encode_command(PLAIN)),
+        TaskSpec(Rev(2**40, 0), encode_command(RARE), VerdictKind.REPLACED),
+    ),
+    "TaskState": (
+        TaskState(Rev(1207, 3), INSTANT, NEVER, (), None, NEVER, ()),
+        TaskState(
+            Rev(1207, 3),
+            NEVER,
+            INSTANT,
+            (
+                RunState(INSTANT, 1, Rev(1200, 0), INSTANT + 4),
+                RunState(INSTANT, 2, Rev(1207, 3), INSTANT + 9),
+            ),
+            None,
+            NEVER,
+            (
+                RecentCommand(ID, VerdictKind.SCHEDULED, ""),
+                RecentCommand(OTHER_ID, VerdictKind.REJECTED, "queue 'nowhere' does not exist"),
+            ),
+        ),
+        TaskState(
+            Rev(1207, 3), NEVER, INSTANT, (), Outcome.SUCCEEDED, INSTANT + 120, (), INSTANT + 3_600_120
+        ),
+    ),
+    "VerdictBatch": (
+        VerdictBatch(
+            "client-1",
+            (
+                Verdict(
+                    ID,
+                    VerdictKind.TOO_LATE,
+                    "mail:42",
+                    Receipt(5, 1209, 0),
+                    "dispatched",
+                    INSTANT,
+                    "",
+                    (INSTANT, INSTANT + 1),
+                ),
+                Verdict(
+                    OTHER_ID,
+                    VerdictKind.REJECTED,
+                    "mail:43",
+                    Receipt(5, 1209, 1),
+                    "",
+                    NEVER,
+                    "no such queue",
+                    (),
+                ),
+            ),
+        ),
+    ),
+    "Work": (Work(5, 9, "mail:42", INSTANT, 1, Rev(1207, 3), INSTANT + 4, encode_body(BODY)),),
+}
+"""By record name; the fixtures of its golden file, in the order of its lines."""
+
+ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    "Body": encode_body,
+    "Claim": encode_claim,
+    "Command": encode_command,
+    "CommandBatch": lambda batch: encode_batch(batch.client_id, batch.reply, batch.encoded),
+    "History": encode_history,
+    "Progress": encode_progress,
+    "ReportBatch": lambda batch: encode_reports(batch.worker, batch.reports),
+    "TaskSpec": encode_spec,
+    "TaskState": encode_state,
+    "VerdictBatch": lambda batch: encode_verdicts(batch.client_id, batch.verdicts),
+    "Work": encode_work,
+}
+
+
+def write_missing() -> list[Path]:
+    """Write the golden files that are not there; return their paths."""
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for name, values in VALUES.items():
+        path = GOLDEN / f"{name}.hex"
+        if not path.exists():
+            path.write_text("".join(f"{ENCODERS[name](value).hex()}\n" for value in values))
+            written.append(path)
+    return written
+
+
+if __name__ == "__main__":
+    for path in write_missing():
+        print(path)
