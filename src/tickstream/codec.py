@@ -224,16 +224,68 @@ def decode_command(value: bytes) -> Command:
     return _command(_COMMAND.read(value))
 
 
+class ScheduleFrame:
+    """What many SCHEDULE commands have in common, encoded once: queue, options, handler, labels.
+
+    `element` is encode_command for the hot path of a client, without a Command and a Body in between.
+    """
+
+    __slots__ = ("_after_payload", "_after_when", "_before_payload", "handler", "labels", "options", "queue")
+
+    def __init__(self, queue: str, options: Options, handler: str, labels: Mapping[str, str]) -> None:
+        self.queue = queue
+        self.options = options
+        self.handler = handler
+        self.labels = labels
+        encoded_options = b"\x00" if options is DEFAULT_OPTIONS else _options(options)
+        self._after_when = _text(queue) + encoded_options
+        self._before_payload = _BODY.header + _text(handler)
+        self._after_payload = _map({}) + _map(labels)
+
+    def element(self, command_id: bytes, task_id: bytes, when: int, payload: bytes) -> bytes:
+        """One command as an element of a batch. `command_id`: 16 bytes; `task_id`: in UTF-8."""
+        size = _long(len(payload))
+        body = len(self._before_payload) + len(size) + len(payload) + len(self._after_payload)
+        return b"".join(
+            (
+                command_id,
+                _VERB_SCHEDULE,
+                _long(len(task_id)),
+                task_id,
+                _long(when),
+                self._after_when,
+                _long(body),
+                self._before_payload,
+                size,
+                payload,
+                self._after_payload,
+            )
+        )
+
+    def command(self, command_id: bytes, task_id: str, when: int, payload: bytes) -> Command:
+        """The same command as a value."""
+        body = encode_body(Body(self.handler, payload, {}, dict(self.labels)))
+        return Command(command_id, Verb.SCHEDULE, task_id, when, self.queue, self.options, body)
+
+
 def encode_batch(client_id: str, reply: int, encoded: Sequence[bytes]) -> bytes:
-    """A CommandBatch around commands that are encoded already, so that nothing is encoded twice.
+    """A CommandBatch around commands that are encoded already, so that nothing is encoded twice."""
+    return batch_of_elements(client_id, reply, [command[_HEADER:] for command in encoded])
+
+
+def batch_of_elements(client_id: str, reply: int, elements: Sequence[bytes]) -> bytes:
+    """A CommandBatch around elements.
 
     An Avro array is a block count, the elements, and a closing zero.
     """
-    head = _batch_head(client_id, reply)
-    if not encoded:
-        return head + b"\x00"
-    elements = [command[_HEADER:] for command in encoded]
-    return b"".join((head, _long(len(elements)), *elements, b"\x00"))
+    if not elements:
+        return _batch_head(client_id, reply) + b"\x00"
+    return b"".join((_batch_head(client_id, reply), _long(len(elements)), *elements, b"\x00"))
+
+
+def element_of(encoded: bytes) -> bytes:
+    """What `encode_command` wrote, as an element of a batch."""
+    return encoded[_HEADER:]
 
 
 @lru_cache(maxsize=64)
@@ -274,7 +326,12 @@ def _long(n: int) -> bytes:
     """`n` as an Avro int or long: zigzag, then base 128 with the low bits first."""
     if 0 <= n < len(_SMALL_LONGS):
         return _SMALL_LONGS[n]
-    return _varint(n << 1 ^ n >> 63)
+    z = n << 1 ^ n >> 63
+    if 1 << 35 <= z < 1 << 42:
+        # Instants of the years 1970 to 2039: six bytes, at a third of the loop's price.
+        a, b, c, d, e = z & 127, z >> 7 & 127, z >> 14 & 127, z >> 21 & 127, z >> 28 & 127
+        return bytes((a | 128, b | 128, c | 128, d | 128, e | 128, z >> 35))
+    return _varint(z)
 
 
 def _varint(n: int) -> bytes:

@@ -7,6 +7,7 @@ default says why.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -20,6 +21,7 @@ from confluent_kafka import (
     Producer,
     TopicCollection,
     TopicPartition,
+    cimpl,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -30,6 +32,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tickstream.errors import BrokerUnavailable, LaneLost, LayoutMismatch, RetryTransaction
+from tickstream.model import bucket_of_key
 from tickstream.settings import MAX_COMMAND_BYTES, MAX_RECORD_BYTES, LaneSettings, Settings
 from tickstream.topics import Layout, Topic, TopicNames, layout_of
 
@@ -102,6 +105,24 @@ def transactional_producer(settings: Settings, transactional_id: str, lane: Lane
             "queue.buffering.max.messages": 200_000,
         }
     )
+
+
+def partitioner() -> Callable[[bytes, int], int]:
+    """`model.bucket_of_key` by librdkafka's own code, at a third of its price.
+
+    The library that confluent-kafka has loaded exports its partitioners; where it is built without
+    exports, the pure function does the same.
+    """
+    try:
+        library = ctypes.PyDLL(cimpl.__file__)
+        compute = library.rd_kafka_msg_partitioner_murmur2
+    except (OSError, AttributeError):
+        return bucket_of_key
+    # (topic, key, size of the key, partitions, two opaque pointers)
+    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32
+    compute.argtypes = [pointer, ctypes.c_char_p, size, number, pointer, pointer]
+    compute.restype = number
+    return lambda key, partitions: compute(None, key, len(key), partitions, None, None)
 
 
 # --------------------------------------------------------------------------- consumers

@@ -58,6 +58,22 @@ def test_a_batch(client_id: str, reply: int, commands: list[Command]) -> None:
     assert batch == codec.CommandBatch(client_id, reply, tuple(commands), tuple(encoded))
 
 
+@given(
+    st.builds(codec.ScheduleFrame, st.text(), OPTIONS, st.text(), TEXT_MAP),
+    st.binary(min_size=16, max_size=16),
+    st.text(),
+    INT64 | st.integers(0, 1 << 43),
+    st.binary(max_size=1500),
+)
+def test_a_frame_makes_the_bytes_of_the_command(
+    frame: codec.ScheduleFrame, command_id: bytes, task_id: str, when: int, payload: bytes
+) -> None:
+    element = frame.element(command_id, task_id.encode(), when, payload)
+    assert element == codec.element_of(
+        codec.encode_command(frame.command(command_id, task_id, when, payload))
+    )
+
+
 def test_a_command_id_of_another_size_is_refused() -> None:
     command = Command(b"short", Verb.CANCEL, "mail:1", -1, "default", DEFAULT_OPTIONS, b"")
     with pytest.raises(MalformedValue, match="not 16 bytes"):

@@ -13,9 +13,9 @@ from tickstream.errors import InvalidInput, SendFailed, TickstreamError, Verdict
 from tickstream.ingest.asking import Asking, Question
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.producer import ACK_S
-from tickstream.ingest.request import Item, schedule_command
+from tickstream.ingest.request import Checked, Item, Requests
 from tickstream.ingest.sender import NO_REPLY, Array, CommandSender
-from tickstream.model import Command, Receipt, Verdict
+from tickstream.model import Receipt, Verdict
 
 WINDOW: Final = 16_384
 """Items read from the input whose result has not been yielded yet, at most."""
@@ -48,10 +48,16 @@ class BulkSchedule:
     """One run over the items of one `schedule_many`."""
 
     def __init__(
-        self, sender: CommandSender, ids: CommandIds, asking: Asking | None = None, timeout_s: float = 0.0
+        self,
+        sender: CommandSender,
+        requests: Requests,
+        ids: CommandIds,
+        asking: Asking | None = None,
+        timeout_s: float = 0.0,
     ) -> None:
         """With `asking`, every item waits for its verdict, at most `timeout_s` from its first send."""
         self._sender = sender
+        self._requests = requests
         self._ids = ids
         self._asking = asking
         self._timeout_s = timeout_s
@@ -86,23 +92,27 @@ class BulkSchedule:
     def _take(self, position: int, item: Item) -> bool:
         """Put one item into its array; True when that sent one."""
         try:
-            command = schedule_command(self._ids.next(), *item)
-            bucket, key, encoded = self._sender.encode(command)
+            request = self._requests.checked(*item)
+            command_id = self._ids.next()
+            bucket, key, element = self._sender.element_of(command_id, request)
         except InvalidInput as error:
             self._pending.append(ItemResult(position, item.task_id, None, error, None))
             return False
         array = self._arrays.get(bucket)
-        full = array is not None and not array.has_room(encoded)
+        full = array is not None and not array.has_room(element)
         if array is not None and full:
             self._send(array)
         if array is None or full:
             array = self._arrays[bucket] = self._sender.array(bucket, key)
-        place = array.add(encoded)
-        question = None if self._asking is None else self._ask(self._asking, command, array, place)
-        self._pending.append(_Sent(position, command.task_id, array, place, question))
+        place = array.add(element)
+        question = None
+        if self._asking is not None:
+            question = self._ask(self._asking, command_id, request, array, place)
+        self._pending.append(_Sent(position, item.task_id, array, place, question))
         return full
 
-    def _ask(self, asking: Asking, command: Command, array: Array, place: int) -> Question:
+    def _ask(self, asking: Asking, command_id: bytes, request: Checked, array: Array, place: int) -> Question:
+        command = request.command(command_id)
         question = Question(command, array, place, self._timeout_s)
         asking.expect(command.command_id)
         array.questions.append(question)

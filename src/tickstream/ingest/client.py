@@ -22,7 +22,7 @@ from tickstream.ingest.dashboard import Dashboard, Page, TaskView
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.layout import LayoutWatch
 from tickstream.ingest.producer import CommandProducer, Submission
-from tickstream.ingest.request import IfExistsLike, Item, cancel_command, instant_ms, schedule_command
+from tickstream.ingest.request import IfExistsLike, Item, Requests, cancel_command, instant_ms
 from tickstream.ingest.sender import NO_REPLY, CommandSender
 from tickstream.ingest.verdicts import VerdictTail
 from tickstream.model import BoundCall, Command, Phase, Receipt, Verdict
@@ -62,6 +62,7 @@ class Client:
         self._dashboard_url = dashboard
         self._clock = clock or SystemClock()
         self._ids = CommandIds(self._clock)
+        self._requests = Requests()
         self._lock = threading.Lock()
         self._tail: VerdictTail | None = None
         self._asking: Asking | None = None
@@ -70,7 +71,9 @@ class Client:
         self._layout = LayoutWatch(self._connection.layout, self._clock)
         names = TopicNames(self._settings.prefix)
         self._core = CommandProducer(self._connection.producer, names.commands, self._clock)
-        self._sender = CommandSender(self._core, self._layout, self.client_id, self._clock)
+        self._sender = CommandSender(
+            self._core, self._layout, self.client_id, self._clock, self._connection.bucket_of_key
+        )
 
     # ----------------------------------------------------------------- commands
 
@@ -135,8 +138,7 @@ class Client:
         `wait`, the dispatcher's verdict. Raises InvalidInput (nothing was sent), BrokerUnavailable,
         SendFailed, VerdictTimeout.
         """
-        command = schedule_command(
-            self._ids.next(),
+        request = self._requests.checked(
             task_id,
             run_at,
             run_at_ts,
@@ -148,16 +150,19 @@ class Client:
             if_exists,
             allow_past,
         )
+        command_id = self._ids.next()
+        located = self._sender.element_of(command_id, request)
         if wait is None:
-            return self._sender.send(command, NO_REPLY)
-        return self._ask(command, wait)
+            return self._sender.send(command_id, located, NO_REPLY)
+        return self._ask(request.command(command_id), located, wait)
 
     def cancel(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
         """Cancel a task and wait for the verdict: CANCELLED, TOO_LATE with the phase, or UNKNOWN.
 
         Raises InvalidTaskId, BrokerUnavailable, SendFailed, VerdictTimeout.
         """
-        return self._ask(cancel_command(self._ids.next(), task_id), timeout)
+        command = cancel_command(self._ids.next(), task_id)
+        return self._ask(command, self._sender.element_again(command), timeout)
 
     def schedule_many(self, items: Iterable[Item], *, wait: timedelta | None = None) -> Iterator[ItemResult]:
         """Schedule each item; yield one result for each, in the order of the input.
@@ -169,14 +174,16 @@ class Client:
         `items` raises, after the results of everything taken until then.
         """
         if wait is None:
-            return BulkSchedule(self._sender, self._ids).run(items)
-        return BulkSchedule(self._sender, self._ids, self._answers(), wait.total_seconds()).run(items)
+            return BulkSchedule(self._sender, self._requests, self._ids).run(items)
+        return BulkSchedule(
+            self._sender, self._requests, self._ids, self._answers(), wait.total_seconds()
+        ).run(items)
 
-    def _ask(self, command: Command, timeout: timedelta) -> Verdict:
+    def _ask(self, command: Command, located: tuple[int, bytes, bytes], timeout: timedelta) -> Verdict:
         asking = self._answers()
         asking.expect(command.command_id)
         try:
-            submission = self._sender.send(command, asking.reply)
+            submission = self._sender.send(command.command_id, located, asking.reply)
             question = Question(command, submission, 0, timeout.total_seconds())
             question.sent(self._clock.monotonic())
             return asking.verdict(question)

@@ -5,6 +5,7 @@ The only file of this room that opens connections.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 from zlib import crc32
 
@@ -15,6 +16,7 @@ from tickstream.kafka import (
     TopicPartition,
     end_of,
     is_out_of_range,
+    partitioner,
     plain_producer,
     state_consumer,
 )
@@ -28,6 +30,11 @@ class Connection(Protocol):
     @property
     def producer(self) -> ProducerPort:
         """Sends commands."""
+        ...
+
+    @property
+    def bucket_of_key(self) -> Callable[[bytes, int], int]:
+        """What `model.bucket_of_key` is."""
         ...
 
     def layout(self) -> Layout:
@@ -48,6 +55,7 @@ class KafkaConnection:
         self._names = TopicNames(settings.prefix)
         self._admin = Admin(settings)
         self._producer = plain_producer(settings, client_id)
+        self.bucket_of_key = partitioner()
 
     @property
     def producer(self) -> ProducerPort:

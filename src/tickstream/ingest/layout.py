@@ -39,6 +39,8 @@ class LayoutWatch:
 
     def check_queue(self, queue: str) -> None:
         """Raises UnknownQueue when the queue does not exist, and what `check` raises."""
+        if queue in self._queues and self._clock.monotonic() < self._stale_at:
+            return
         self.check()
         if queue in self._queues:
             return

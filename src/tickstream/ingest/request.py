@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, NoReturn
 
-from tickstream.codec import encode_body
+from tickstream.codec import ScheduleFrame
 from tickstream.errors import InvalidInput, InvalidTaskId, NaiveDatetime, PayloadTooLarge
 from tickstream.model import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
     NEVER,
-    Body,
     BoundCall,
     Command,
     IfExists,
@@ -30,9 +29,10 @@ IfExistsLike = IfExists | Literal["replace", "reject"]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, where datetime ends; catches seconds or µs passed for ms."""
+_FRAMES_KEPT: Final = 1_000
 MESSAGE_OVERHEAD_BYTES: Final = 2_048
 """At most what the batch, the key and Kafka's own framing add to a command."""
-MAX_ENCODED_BYTES: Final = MAX_COMMAND_BYTES - MESSAGE_OVERHEAD_BYTES
+MAX_ELEMENT_BYTES: Final = MAX_COMMAND_BYTES - MESSAGE_OVERHEAD_BYTES
 
 
 class Item(NamedTuple):
@@ -50,41 +50,79 @@ class Item(NamedTuple):
     allow_past: bool = False
 
 
-def schedule_command(
-    command_id: bytes,
-    task_id: str,
-    run_at: datetime | None,
-    run_at_ts: int | None,
-    payload: bytes | None,
-    handler: str,
-    call: BoundCall | None,
-    queue: str | None,
-    labels: Mapping[str, str] | None,
-    if_exists: IfExistsLike,
-    allow_past: bool,
-) -> Command:
-    """The SCHEDULE command of one Item. Raises InvalidInput and its kinds.
+class Checked(NamedTuple):
+    """A request that may be sent."""
 
-    Positional, in the order of Item: it is called once for every task there is.
-    """
-    _check_text_id(task_id)
-    when = instant_ms("run_at", run_at, run_at_ts)
-    if call is not None:
-        if payload is not None or handler:
-            raise InvalidInput(f"{task_id!r}: give either call=, or payload= and handler=, not both")
-        handler, payload = call.handler, call.payload
-        queue = queue or call.queue
-    elif payload is None:
-        raise InvalidInput(f"{task_id!r}: what shall run? Give call=handler.bind(…), or payload=bytes")
-    _check_payload(task_id, payload)
-    try:
-        body = encode_body(Body(handler, payload, {}, _labels(labels) if labels else {}))
-    except (UnicodeEncodeError, AttributeError) as error:
-        raise InvalidInput(f"{task_id!r}: handler={handler!r} or a label is no well-formed text") from error
+    task_id: str
+    when: int
+    """ms since the epoch, UTC."""
+    frame: ScheduleFrame
+    payload: bytes
+
+    def command(self, command_id: bytes) -> Command:
+        """The same as a command, for those that may be sent again."""
+        return self.frame.command(command_id, self.task_id, self.when, self.payload)
+
+
+class Requests:
+    """Checks what callers ask; keeps the frames of the kinds of task it has seen."""
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[object, ...], ScheduleFrame] = {}
+
+    def checked(
+        self,
+        task_id: str,
+        run_at: datetime | None,
+        run_at_ts: int | None,
+        payload: bytes | None,
+        handler: str,
+        call: BoundCall | None,
+        queue: str | None,
+        labels: Mapping[str, str] | None,
+        if_exists: IfExistsLike,
+        allow_past: bool,
+    ) -> Checked:
+        """One Item, checked. Raises InvalidInput and its kinds.
+
+        Positional, in the order of Item: it is called once for every task there is.
+        """
+        _check_text_id(task_id)
+        when = instant_ms("run_at", run_at, run_at_ts)
+        if call is not None:
+            if payload is not None or handler:
+                raise InvalidInput(f"{task_id!r}: give either call=, or payload= and handler=, not both")
+            handler, payload = call.handler, call.payload
+            queue = queue or call.queue
+        elif payload is None:
+            raise InvalidInput(f"{task_id!r}: what shall run? Give call=handler.bind(…), or payload=bytes")
+        if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
+            _refuse_payload(task_id, payload)
+        if labels:
+            return Checked(task_id, when, _frame(handler, queue, labels, if_exists, allow_past), payload)
+        kind = (handler, queue, if_exists, allow_past)
+        frame = self._frames.get(kind)
+        if frame is None:
+            frame = _frame(handler, queue, {}, if_exists, allow_past)
+            if len(self._frames) >= _FRAMES_KEPT:
+                self._frames.clear()
+            self._frames[kind] = frame
+        return Checked(task_id, when, frame, payload)
+
+
+def _frame(
+    handler: str, queue: str | None, labels: Mapping[str, str], if_exists: IfExistsLike, allow_past: bool
+) -> ScheduleFrame:
     options = (
         DEFAULT_OPTIONS if if_exists == "replace" and not allow_past else _options(if_exists, allow_past)
     )
-    return Command(command_id, Verb.SCHEDULE, task_id, when, queue or DEFAULT_QUEUE, options, body)
+    copied = dict(labels)
+    try:
+        return ScheduleFrame(queue or DEFAULT_QUEUE, options, handler, copied)
+    except (UnicodeEncodeError, AttributeError) as error:
+        raise InvalidInput(
+            f"handler={handler!r}, queue={queue!r}, labels={copied!r}: each of them is well-formed text"
+        ) from error
 
 
 def cancel_command(command_id: bytes, task_id: str) -> Command:
@@ -101,13 +139,12 @@ def resend_of(command: Command, offset: int) -> Command:
     return command._replace(options=command.options._replace(not_after=offset))
 
 
-def check_size(command: Command, encoded: bytes) -> bytes:
-    """Return `encoded` when a message can carry it. Raises PayloadTooLarge."""
-    if len(encoded) > MAX_ENCODED_BYTES:
+def check_size(task_id: str, element: bytes) -> None:
+    """Raises PayloadTooLarge unless a message can carry the command."""
+    if len(element) > MAX_ELEMENT_BYTES:
         raise PayloadTooLarge(
-            f"the command for {command.task_id!r} (payload, labels, names)", len(encoded), MAX_ENCODED_BYTES
+            f"the command for {task_id!r} (payload, labels, names)", len(element), MAX_ELEMENT_BYTES
         )
-    return encoded
 
 
 def instant_ms(name: str, moment: datetime | None, ts: int | None) -> int:
@@ -147,20 +184,12 @@ def _check_text_id(task_id: object) -> str:
     return check_task_id(task_id)
 
 
-def _check_payload(task_id: str, payload: object) -> None:
-    if not isinstance(payload, bytes):
-        raise InvalidInput(
-            f"{task_id!r}: payload is {type(payload).__name__}; a payload is bytes, encode it first"
-        )
-    if len(payload) > MAX_PAYLOAD_BYTES:
+def _refuse_payload(task_id: str, payload: object) -> NoReturn:
+    if isinstance(payload, bytes):
         raise PayloadTooLarge(f"the payload of {task_id!r}", len(payload), MAX_PAYLOAD_BYTES)
-
-
-def _labels(labels: Mapping[str, str]) -> dict[str, str]:
-    copied = dict(labels)
-    if not all(type(part) is str for pair in copied.items() for part in pair):
-        raise InvalidInput(f"labels={copied!r}: labels and their values are text")
-    return copied
+    raise InvalidInput(
+        f"{task_id!r}: payload is {type(payload).__name__}; a payload is bytes, encode it first"
+    )
 
 
 def _options(if_exists: IfExistsLike, allow_past: bool) -> Options:
