@@ -6,6 +6,7 @@ No transaction is made here; whether a reader waits for commits is the caller's 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from bench.raw.configuration import CONSUMER, PRODUCER, with_cluster
+from bench.raw.lanes import begin
 from bench.raw.records import RawMessage, Stamp, stamp_of, stamped
 from tickstream.errors import SendFailed
 from tickstream.settings import Settings
@@ -81,16 +83,24 @@ def read_all(
 
 
 def fetch(
-    settings: Settings, topic: str, starts: Positions, isolation: str, count: int, until_s: float
+    settings: Settings,
+    topic: str,
+    starts: Positions,
+    isolation: str,
+    count: int,
+    *,
+    gate: threading.Barrier,
+    seconds: float,
 ) -> list[Fetched]:
-    """The next `count` records; fewer when `until_s` (wall) passes.
+    """The next `count` records; fewer when `seconds` pass from the gate on.
 
     Meant for a process of its own, as a worker is.
     """
     consumer = _consumer(settings, isolation)
     consumer.assign([TopicPartition(topic, partition, offset) for partition, offset in starts.items()])
+    until = begin(gate) + seconds
     seen: list[Fetched] = []
-    while len(seen) < count and time.time() < until_s:
+    while len(seen) < count and time.time() < until:
         message = consumer.poll(0.2)
         if message is None:
             continue
@@ -106,18 +116,19 @@ def send(
     topic: str,
     partitions: int,
     *,
-    start_s: float,
+    gate: threading.Barrier,
     rate_per_s: float,
     seconds: float,
     size: int,
 ) -> None:
-    """Produces stamped records at random instants from `start_s` (wall clock) on."""
+    """Produces stamped records at random instants of `seconds` from the gate on."""
     producer = Producer(with_cluster(settings, ECHO))
     producer.list_topics(timeout=10)
     choice, filler = random.Random(7), bytes(size)
-    instants = sorted(start_s + choice.uniform(0, seconds) for _ in range(round(rate_per_s * seconds)))
-    for i, at_s in enumerate(instants):
-        if (left := at_s - time.time()) > 0:
+    delays = sorted(choice.uniform(0, seconds) for _ in range(round(rate_per_s * seconds)))
+    start = begin(gate)
+    for i, delay in enumerate(delays):
+        if (left := start + delay - time.time()) > 0:
             time.sleep(left)
         producer.produce(topic, stamped(Stamp(time.time() * 1_000, i), filler), b"echo", i % partitions)
         producer.poll(0)

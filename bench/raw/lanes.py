@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,9 @@ OPEN_MS: Final = 10
 """How long a transaction stays open for more."""
 MAX_RECORDS: Final = 5_000
 """Timers or commands of a transaction."""
+READY_S: Final = 60.0
+_HEAD_START_S: Final = 0.2
+"""From the gate to the first timer: time to fill the heap."""
 _TAKE: Final = 500
 """Messages a call of `consume`: it waits for all of them or the time-out."""
 
@@ -40,8 +44,8 @@ class Plan:
     buckets: int
     lanes: int
     sizes: Sizes
-    start_s: float
-    """Wall clock (s since the epoch) at which all begin: processes have other monotonic clocks."""
+    gate: threading.Barrier
+    """All begin when everyone is ready: imports and fencing take long on a busy machine."""
     run: str
     """Makes transactional ids of one run its own."""
     open_ms: float = OPEN_MS
@@ -56,6 +60,7 @@ class Copied(NamedTuple):
     """One lane's part of a copy; wall clock in s."""
 
     records: int
+    began_s: float
     ended_s: float
 
 
@@ -114,14 +119,14 @@ def _copy_lane(plan: Plan, lane: int, records_per_bucket: int) -> Copied:
     commands = TopicNames(plan.settings.prefix).commands
     consumer = Consumer(with_cluster(plan.settings, CONSUMER | {"isolation.level": "read_committed"}))
     consumer.list_topics(timeout=10)
-    _wait_for_start(plan)
+    began = begin(plan.gate)
     consumer.assign([TopicPartition(commands, bucket, 0) for bucket in writer.buckets])
     left, wanted = len(writer.buckets) * records_per_bucket, dict.fromkeys(writer.buckets, records_per_bucket)
     while left > 0:
         left -= _copy_once(consumer, writer, wanted, left, plan.open_ms / 1_000)
     ended = time.time()
     consumer.close()
-    return Copied(len(writer.buckets) * records_per_bucket, ended)
+    return Copied(len(writer.buckets) * records_per_bucket, began, ended)
 
 
 def _copy_once(consumer: Consumer, writer: _Lane, wanted: dict[int, int], left: int, open_s: float) -> int:
@@ -163,12 +168,12 @@ def fire(plan: Plan, lanes: Sequence[int], *, rate_per_s: float, seconds: float)
 def _fire_lane(plan: Plan, lane: int, rate_per_s: float, seconds: float) -> list[Fired]:
     writer = _Lane(plan, lane)
     choice = random.Random(f"{plan.run} {lane}")
+    start = begin(plan.gate) + _HEAD_START_S
     timers = [
-        (plan.start_s + choice.uniform(0, seconds), lane + plan.lanes * i, choice.choice(writer.buckets))
+        (start + choice.uniform(0, seconds), lane + plan.lanes * i, choice.choice(writer.buckets))
         for i in range(round(rate_per_s * seconds))
     ]
     heapq.heapify(timers)
-    _wait_for_start(plan)
     fired: list[Fired] = []
     while timers:
         _sleep_until(timers[0][0])
@@ -201,10 +206,10 @@ def _sleep_until(at_s: float) -> None:
         time.sleep(left)
 
 
-def _wait_for_start(plan: Plan) -> None:
-    if time.time() > plan.start_s:
-        raise TimeoutError("the lanes were not ready when the run was to start; is the machine this busy?")
-    _sleep_until(plan.start_s)
+def begin(gate: threading.Barrier) -> float:
+    """Wait until everyone is ready; the wall clock then (s). Raises BrokenBarrierError when someone is not."""
+    gate.wait(READY_S)
+    return time.time()
 
 
 def _on_threads(lanes: Sequence[int], run: Callable[[int], T]) -> list[T]:

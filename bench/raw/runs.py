@@ -6,12 +6,12 @@ Starts and ends the processes; measures nothing itself.
 from __future__ import annotations
 
 import multiprocessing
-import time
+import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from bench.cluster import BUCKETS, LANES
 from bench.raw import echo, lanes
@@ -22,10 +22,10 @@ from tickstream.model import DEFAULT_QUEUE
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 
+T = TypeVar("T")
+
 PROCESSES: Final = 2
 """As many as the dispatcher is run with."""
-_READY_S: Final = 3.0
-"""From the start of a process to its first use: imports, connections, fencing."""
 _DRAIN_S: Final = 15.0
 _ISOLATION: Final = {"committed": "read_committed", "plain": "read_uncommitted"}
 
@@ -42,16 +42,48 @@ class TimerRun(NamedTuple):
     duplicates: int
 
 
+class _Crew:
+    """Processes that begin together, when the last of them is ready."""
+
+    def __init__(self, pool: ProcessPoolExecutor, gate: threading.Barrier) -> None:
+        self._pool = pool
+        self._futures: list[Future[Any]] = []
+        self.gate = gate
+
+    def submit(self, run: Callable[..., T], *arguments: object, **options: object) -> Future[T]:
+        """Have one process run it. When that fails, nobody waits at the gate any longer."""
+        future = self._pool.submit(run, *arguments, **options)
+        future.add_done_callback(self._release_others)
+        self._futures.append(future)
+        return future
+
+    def _release_others(self, future: Future[Any]) -> None:
+        if future.exception() is not None:
+            self.gate.abort()
+
+    def begin(self) -> float:
+        """Waits for the others; the wall clock then (s). Raises what kept one of them from coming."""
+        try:
+            return lanes.begin(self.gate)
+        except threading.BrokenBarrierError:
+            for future in self._futures:
+                error = future.exception()
+                if error is not None and not isinstance(error, threading.BrokenBarrierError):
+                    raise error from None
+            raise
+
+
 @contextmanager
-def _processes(count: int) -> Iterator[ProcessPoolExecutor]:
+def _crew(processes: int, parties: int) -> Iterator[_Crew]:
+    """`processes` processes, in which `parties` threads (and this one) wait at the gate."""
     # Spawned, not forked: librdkafka's threads do not survive a fork.
-    with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield pool
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(processes, mp_context=context) as pool:
+        yield _Crew(pool, manager.Barrier(parties + 1))
 
 
-def _plan(settings: Settings) -> lanes.Plan:
-    start = time.time() + _READY_S
-    return lanes.Plan(settings, DEFAULT_QUEUE, BUCKETS, LANES, sizes(), start, uuid.uuid4().hex[:8])
+def _plan(settings: Settings, crew: _Crew) -> lanes.Plan:
+    return lanes.Plan(settings, DEFAULT_QUEUE, BUCKETS, LANES, sizes(), crew.gate, uuid.uuid4().hex[:8])
 
 
 def _shares(processes: int) -> list[list[int]]:
@@ -60,29 +92,40 @@ def _shares(processes: int) -> list[list[int]]:
 
 def transactional_per_s(settings: Settings, records_per_bucket: int, *, processes: int = PROCESSES) -> float:
     """Commands copied a second (1 in, 2 out) by all lanes; `commands` holds that many in every bucket."""
-    with _processes(processes) as pool:
-        plan = _plan(settings)
-        futures = [pool.submit(lanes.copy, plan, share, records_per_bucket) for share in _shares(processes)]
-        copied = [one for future in futures for one in future.result()]
-    return sum(one.records for one in copied) / (max(one.ended_s for one in copied) - plan.start_s)
+    with _crew(processes, LANES) as crew:
+        plan = _plan(settings, crew)
+        copying = [crew.submit(lanes.copy, plan, share, records_per_bucket) for share in _shares(processes)]
+        crew.begin()
+        copied = [one for future in copying for one in future.result()]
+    seconds = max(one.ended_s for one in copied) - min(one.began_s for one in copied)
+    return sum(one.records for one in copied) / seconds
 
 
 def timers(settings: Settings, *, rate_per_s: float, seconds: float, warm_up_s: float) -> TimerRun:
     """Bare lanes at a rate: due → committed and due → fetched. What is due in the warm-up is not counted."""
     topic = TopicNames(settings.prefix).work(DEFAULT_QUEUE)
     starts = ends(settings, topic)
-    with _processes(PROCESSES + 1) as pool:
-        plan = _plan(settings)
-        count = LANES * round(rate_per_s / LANES * seconds)
-        until = plan.start_s + seconds + _DRAIN_S
-        fetching = pool.submit(echo.fetch, settings, topic, starts, _ISOLATION["committed"], count, until)
+    count = LANES * round(rate_per_s / LANES * seconds)
+    with _crew(PROCESSES + 1, LANES + 1) as crew:
+        plan = _plan(settings, crew)
+        fetching = crew.submit(
+            echo.fetch,
+            settings,
+            topic,
+            starts,
+            _ISOLATION["committed"],
+            count,
+            gate=crew.gate,
+            seconds=seconds + _DRAIN_S,
+        )
         firing = [
-            pool.submit(lanes.fire, plan, share, rate_per_s=rate_per_s, seconds=seconds)
+            crew.submit(lanes.fire, plan, share, rate_per_s=rate_per_s, seconds=seconds)
             for share in _shares(PROCESSES)
         ]
-        fired = _flat(firing)
+        start = crew.begin()
+        fired = [one for future in firing for lane in future.result() for one in lane]
         fetched = fetching.result()
-    counted_from = (plan.start_s + warm_up_s) * 1_000
+    counted_from = (start + warm_up_s) * 1_000
     committed = [one.committed_ms - one.stamp.at_ms for one in fired if one.stamp.at_ms >= counted_from]
     arrived = [one.at_ms - one.stamp.at_ms for one in fetched if one.stamp.at_ms >= counted_from]
     numbers = {one.stamp.number for one in fetched}
@@ -96,28 +139,32 @@ def timers(settings: Settings, *, rate_per_s: float, seconds: float, warm_up_s: 
     )
 
 
-def _flat(firing: Sequence[Future[list[list[lanes.Fired]]]]) -> list[lanes.Fired]:
-    return [one for future in firing for lane in future.result() for one in lane]
-
-
 def echo_ms(settings: Settings, *, rate_per_s: float, seconds: float, warm_up_s: float) -> list[float]:
     """Plain produce → consume at a rate, producer and consumer in two processes; ms, the warm-up left out."""
     topic = TopicNames(settings.prefix).work(DEFAULT_QUEUE)
     starts = ends(settings, topic)
-    with _processes(2) as pool:
-        start = time.time() + _READY_S
-        count, until = round(rate_per_s * seconds), start + seconds + _DRAIN_S
-        fetching = pool.submit(echo.fetch, settings, topic, starts, _ISOLATION["plain"], count, until)
-        sending = pool.submit(
+    with _crew(2, 2) as crew:
+        fetching = crew.submit(
+            echo.fetch,
+            settings,
+            topic,
+            starts,
+            _ISOLATION["plain"],
+            round(rate_per_s * seconds),
+            gate=crew.gate,
+            seconds=seconds + _DRAIN_S,
+        )
+        sending = crew.submit(
             echo.send,
             settings,
             topic,
             BUCKETS,
-            start_s=start,
+            gate=crew.gate,
             rate_per_s=rate_per_s,
             seconds=seconds,
             size=sizes().work_bytes,
         )
+        start = crew.begin()
         sending.result()
         seen = fetching.result()
     return [one.at_ms - one.stamp.at_ms for one in seen if one.stamp.at_ms >= (start + warm_up_s) * 1_000]

@@ -20,6 +20,7 @@ from bench.harness import EXPECTED, Result, check_name, document, floor_low
 from bench.outcomes import reckon
 from bench.raw.records import Stamp, command_messages, sizes, stamp_of, stamped
 from bench.registry import BENCHMARKS
+from bench.table import table
 from tickstream.codec import decode_batch
 from tickstream.model import History, Outcome, Rev, bucket_of
 
@@ -214,3 +215,30 @@ def test_surplus_work_and_surplus_outcomes_are_duplicates() -> None:
 def test_a_start_before_the_instant_is_early() -> None:
     found = reckon({"a": DUE, "b": DUE}, [history("a", late_ms=-1), history("b", late_ms=0)], Counter())
     assert found.early == 1
+
+
+# --------------------------------------------------------------------------- tables
+
+
+def shown(*, quick: bool) -> dict[str, object]:
+    result = Result(
+        metrics={"p99_ms": 20.5, "lost": 0},
+        floor={"p99_ms": 10.25, "raw_per_s": 123_456},
+        ratio={"floor": 2.0},
+        settings={"transactional": {}},
+    )
+    return document("lateness", result, environment("4.4.0"), quick=quick)
+
+
+def test_a_table_has_the_floor_beside_the_figure() -> None:
+    lines = table(shown(quick=False)).splitlines()
+    assert "| p99_ms | 20.5 | 10.25 |" in lines
+    assert "| raw_per_s |  | 123,456 |" in lines
+    assert "| lost | 0 |  |" in lines
+    assert "| floor | 2 |" in lines
+    assert "load average" in lines[0]
+
+
+def test_a_quick_run_is_never_quoted() -> None:
+    with pytest.raises(ValueError, match="never quoted"):
+        table(shown(quick=True))
