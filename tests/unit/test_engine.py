@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tickstream.codec import encode_reports
-from tickstream.ingest.request import cancel_command, schedule_command
+from tickstream.ingest.request import Requests, cancel_command
 from tickstream.model import Command, IfExists, Outcome, Phase, VerdictKind
 from tickstream.settings import EngineSettings
 from tickstream.testing import Harness
@@ -26,9 +26,8 @@ def mail(ctx: Context, to: str) -> None:
 
 def _schedule(tick: Harness, in_seconds: float, task_id: str = "t", to: str = "a@b") -> Command:
     at = tick.now + timedelta(seconds=in_seconds)
-    return schedule_command(
-        tick.new_id(), task_id, at, None, None, "", mail.bind(to), None, None, "replace", False
-    )
+    checked = Requests().checked(task_id, at, None, None, "", mail.bind(to), None, None, "replace", False)
+    return checked.command(tick.new_id())
 
 
 def test_a_task_runs_at_its_instant_and_not_before(tick: Harness) -> None:

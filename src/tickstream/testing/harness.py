@@ -21,7 +21,7 @@ from tickstream.dispatcher.bucket import BucketTurn
 from tickstream.dispatcher.engine import Rules
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.dispatcher.records import encode_outcome
-from tickstream.ingest.request import IfExistsLike, cancel_command, schedule_command
+from tickstream.ingest.request import IfExistsLike, Requests, cancel_command
 from tickstream.model import (
     DEFAULT_QUEUE,
     NEVER,
@@ -157,6 +157,7 @@ class HarnessClient:
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
+        self._requests = Requests()
 
     def schedule(
         self,
@@ -173,19 +174,10 @@ class HarnessClient:
         allow_past: bool = False,
     ) -> Verdict:
         """As Client.schedule with wait. Raises InvalidInput and its kinds."""
-        command = schedule_command(
-            self._harness.new_id(),
-            task_id,
-            run_at,
-            run_at_ts,
-            payload,
-            handler,
-            call,
-            queue,
-            labels,
-            if_exists,
-            allow_past,
+        checked = self._requests.checked(
+            task_id, run_at, run_at_ts, payload, handler, call, queue, labels, if_exists, allow_past
         )
+        command = checked.command(self._harness.new_id())
         verdict = self._harness.send(command)
         self._harness.tick()
         return verdict
