@@ -17,14 +17,14 @@ from bench.cluster import cluster
 from bench.environment import environment
 from bench.harness import Bench, Benchmark, Result, document
 from bench.registry import BENCHMARKS
-from tickstream.errors import BrokerUnavailable
+from tickstream.errors import BrokerUnavailable, TickstreamError
 
-OK, NO, UNAVAILABLE = 0, 1, 3
+OK, NO, UNAVAILABLE, INTERRUPTED = 0, 1, 3, 130
 """Exit codes, as the `tickstream` command has them (2, wrong usage, is argparse's)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one benchmark; the exit code. 1: a promise was broken while tasks ran."""
+    """Run one benchmark; the exit code. 1: it failed, or a promise was broken."""
     options = _parser().parse_args(arguments)
     benchmark: Benchmark = options.benchmark
     # Ends as Ctrl-C does: through every context manager, so that nothing is left running.
@@ -33,9 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with cluster() as kafka:
             env = environment(kafka.version)
             result = benchmark.run(Bench(kafka, options, options.quick, _say))
-    except BrokerUnavailable as error:
-        _say(str(error))
-        return UNAVAILABLE
+    except TickstreamError as error:
+        _say(f"{benchmark.name}: {error}")
+        return UNAVAILABLE if isinstance(error, BrokerUnavailable) else NO
+    except KeyboardInterrupt:
+        _say(f"{benchmark.name}: interrupted, nothing is left running")
+        return INTERRUPTED
     shown = document(benchmark.name, result, env, quick=options.quick)
     if options.json:
         print(json.dumps(shown))

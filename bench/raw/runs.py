@@ -79,7 +79,19 @@ def _crew(processes: int, parties: int) -> Iterator[_Crew]:
     # Spawned, not forked: librdkafka's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(processes, mp_context=context) as pool:
-        yield _Crew(pool, manager.Barrier(parties + 1))
+        try:
+            yield _Crew(pool, manager.Barrier(parties + 1))
+        except BaseException:
+            _end_early()
+            raise
+
+
+def _end_early() -> None:
+    """Ends the crew's processes at once: otherwise leaving the pool waits until their runs are over."""
+    for child in multiprocessing.active_children():
+        # The manager ends by itself, after the others: they still talk to it.
+        if not child.name.startswith("SyncManager"):
+            child.terminate()
 
 
 def _plan(settings: Settings, crew: _Crew) -> lanes.Plan:
