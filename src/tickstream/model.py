@@ -31,17 +31,21 @@ def check_task_id(task_id: str) -> str:
 
     Raises InvalidTaskId unless it is 1-255 bytes of NFC UTF-8 without control characters.
     """
-    if task_id.isascii():
+    try:
         # The usual case, kept cheap: ASCII is NFC, and printable ASCII has no controls.
-        if task_id.isprintable() and 0 < len(task_id) <= MAX_TASK_ID_BYTES:
-            return task_id
-    elif (
-        unicodedata.is_normalized("NFC", task_id)
-        and not any(unicodedata.category(c) in ("Cc", "Cs") for c in task_id)
-        and len(task_id.encode()) <= MAX_TASK_ID_BYTES
-    ):
-        return task_id
-    raise InvalidTaskId(task_id)
+        if task_id.isascii():
+            well_formed = task_id.isprintable() and 0 < len(task_id) <= MAX_TASK_ID_BYTES
+        else:
+            well_formed = (
+                unicodedata.is_normalized("NFC", task_id)
+                and not any(unicodedata.category(c) in ("Cc", "Cs") for c in task_id)
+                and len(task_id.encode()) <= MAX_TASK_ID_BYTES
+            )
+    except AttributeError as error:  # no text at all
+        raise InvalidTaskId(task_id) from error
+    if not well_formed:
+        raise InvalidTaskId(task_id)
+    return task_id
 
 
 def bucket_key(task_id: str) -> str:

@@ -13,7 +13,7 @@ from tickstream.errors import InvalidInput, SendFailed, TickstreamError, Verdict
 from tickstream.ingest.asking import Asking, Question
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.producer import ACK_S
-from tickstream.ingest.request import Checked, Item, Requests
+from tickstream.ingest.request import Checked, Item, Requests, schedule_command
 from tickstream.ingest.sender import NO_REPLY, Array, CommandSender
 from tickstream.model import Receipt, Verdict
 
@@ -33,15 +33,9 @@ class ItemResult(NamedTuple):
     verdict: Verdict | None
 
 
-class _Sent(NamedTuple):
-    """An item in an array, on its way."""
-
-    position: int
-    task_id: str
-    array: Array
-    item: int
-    question: Question | None
-    """Present when a verdict is waited for."""
+_Sent = tuple[int, str, Array, int, Question | None]
+"""An item on its way: position, task_id, array, place in it, and its question when a verdict is
+waited for. Plain, since there is one an item."""
 
 
 class BulkSchedule:
@@ -71,6 +65,13 @@ class BulkSchedule:
         When the input or the cluster fails on the way, the results of what was taken come first
         and the error after them.
         """
+        try:
+            yield from self._results(items)
+        finally:
+            for entry in self._pending:
+                self._forget(entry)
+
+    def _results(self, items: Iterable[Item]) -> Iterator[ItemResult]:
         abandoned = False
         try:
             for position, item in enumerate(items):
@@ -86,8 +87,6 @@ class BulkSchedule:
             if not abandoned:
                 self._send_all()
                 yield from self._down_to(0)
-            for question in self._questions():
-                self._forget(question)
 
     def _take(self, position: int, item: Item) -> bool:
         """Put one item into its array; True when that sent one."""
@@ -108,11 +107,11 @@ class BulkSchedule:
         question = None
         if self._asking is not None:
             question = self._ask(self._asking, command_id, request, array, place)
-        self._pending.append(_Sent(position, item.task_id, array, place, question))
+        self._pending.append((position, item.task_id, array, place, question))
         return full
 
     def _ask(self, asking: Asking, command_id: bytes, request: Checked, array: Array, place: int) -> Question:
-        command = request.command(command_id)
+        command = schedule_command(command_id, request)
         question = Question(command, array, place, self._timeout_s)
         asking.expect(command.command_id)
         array.questions.append(question)
@@ -143,28 +142,33 @@ class BulkSchedule:
     def _is_settled(self, entry: _Sent | ItemResult) -> bool:
         if isinstance(entry, ItemResult):
             return True
-        if self._asking is None or entry.question is None:
-            return entry.array.done()
-        return self._asking.is_answered(entry.question.command.command_id)
+        _, _, array, _, question = entry
+        if self._asking is None or question is None:
+            return array.done()
+        return self._asking.is_answered(question.command.command_id)
 
     def _result(self, entry: _Sent | ItemResult) -> ItemResult:
         if isinstance(entry, ItemResult):
             return entry
+        position, task_id, array, place, question = entry
         receipt, verdict = None, None
         try:
-            receipt = entry.array.receipt_of(entry.item, ACK_S)
-            if self._asking is not None and entry.question is not None:
-                verdict = self._asking.verdict(entry.question, self._questions())
+            receipt = array.receipt_of(place, ACK_S)
+            if self._asking is not None and question is not None:
+                verdict = self._asking.verdict(question, self._questions())
         except (SendFailed, VerdictTimeout) as error:
-            return ItemResult(entry.position, entry.task_id, receipt, error, None)
+            return ItemResult(position, task_id, receipt, error, None)
         finally:
-            if entry.question is not None:
-                self._forget(entry.question)
-        return ItemResult(entry.position, entry.task_id, receipt, None, verdict)
+            if question is not None:
+                self._forget(entry)
+        return ItemResult(position, task_id, receipt, None, verdict)
 
     def _questions(self) -> Iterator[Question]:
-        return (e.question for e in self._pending if isinstance(e, _Sent) and e.question is not None)
+        """Those of the items behind the head."""
+        for entry in self._pending:
+            if not isinstance(entry, ItemResult) and entry[4] is not None:
+                yield entry[4]
 
-    def _forget(self, question: Question) -> None:
-        if self._asking is not None:
-            self._asking.forget(question.command.command_id)
+    def _forget(self, entry: _Sent | ItemResult) -> None:
+        if self._asking is not None and not isinstance(entry, ItemResult) and entry[4] is not None:
+            self._asking.forget(entry[4].command.command_id)

@@ -22,7 +22,14 @@ from tickstream.ingest.dashboard import Dashboard, Page, TaskView
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.layout import LayoutWatch
 from tickstream.ingest.producer import CommandProducer, Submission
-from tickstream.ingest.request import IfExistsLike, Item, Requests, cancel_command, instant_ms
+from tickstream.ingest.request import (
+    IfExistsLike,
+    Item,
+    Requests,
+    cancel_command,
+    instant_ms,
+    schedule_command,
+)
 from tickstream.ingest.sender import NO_REPLY, CommandSender
 from tickstream.ingest.verdicts import VerdictTail
 from tickstream.model import BoundCall, Command, Phase, Receipt, Verdict
@@ -154,7 +161,7 @@ class Client:
         located = self._sender.element_of(command_id, request)
         if wait is None:
             return self._sender.send(command_id, located, NO_REPLY)
-        return self._ask(request.command(command_id), located, wait)
+        return self._ask(schedule_command(command_id, request), located, wait)
 
     def cancel(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
         """Cancel a task and wait for the verdict: CANCELLED, TOO_LATE with the phase, or UNKNOWN.
@@ -162,7 +169,8 @@ class Client:
         Raises InvalidTaskId, BrokerUnavailable, SendFailed, VerdictTimeout.
         """
         command = cancel_command(self._ids.next(), task_id)
-        return self._ask(command, self._sender.element_again(command), timeout)
+        self._layout.check()
+        return self._ask(command, self._sender.locate(command), timeout)
 
     def schedule_many(self, items: Iterable[Item], *, wait: timedelta | None = None) -> Iterator[ItemResult]:
         """Schedule each item; yield one result for each, in the order of the input.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, NoReturn
 
 from tickstream.codec import ScheduleFrame
-from tickstream.errors import InvalidInput, InvalidTaskId, NaiveDatetime, PayloadTooLarge
+from tickstream.errors import InvalidInput, NaiveDatetime, PayloadTooLarge
 from tickstream.model import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
@@ -50,18 +50,8 @@ class Item(NamedTuple):
     allow_past: bool = False
 
 
-class Checked(NamedTuple):
-    """A request that may be sent."""
-
-    task_id: str
-    when: int
-    """ms since the epoch, UTC."""
-    frame: ScheduleFrame
-    payload: bytes
-
-    def command(self, command_id: bytes) -> Command:
-        """The same as a command, for those that may be sent again."""
-        return self.frame.command(command_id, self.task_id, self.when, self.payload)
+Checked = tuple[str, int, ScheduleFrame, bytes]
+"""A request that may be sent: task_id, when (ms, UTC), frame, payload. Plain, since there is one a task."""
 
 
 class Requests:
@@ -87,7 +77,7 @@ class Requests:
 
         Positional, in the order of Item: it is called once for every task there is.
         """
-        _check_text_id(task_id)
+        check_task_id(task_id)
         when = instant_ms("run_at", run_at, run_at_ts)
         if call is not None:
             if payload is not None or handler:
@@ -99,15 +89,15 @@ class Requests:
         if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
             _refuse_payload(task_id, payload)
         if labels:
-            return Checked(task_id, when, _frame(handler, queue, labels, if_exists, allow_past), payload)
-        kind = (handler, queue, if_exists, allow_past)
-        frame = self._frames.get(kind)
-        if frame is None:
+            return task_id, when, _frame(handler, queue, labels, if_exists, allow_past), payload
+        try:
+            frame = self._frames[handler, queue, if_exists, allow_past]
+        except (KeyError, TypeError):
             frame = _frame(handler, queue, {}, if_exists, allow_past)
             if len(self._frames) >= _FRAMES_KEPT:
                 self._frames.clear()
-            self._frames[kind] = frame
-        return Checked(task_id, when, frame, payload)
+            self._frames[handler, queue, if_exists, allow_past] = frame
+        return task_id, when, frame, payload
 
 
 def _frame(
@@ -125,9 +115,15 @@ def _frame(
         ) from error
 
 
+def schedule_command(command_id: bytes, checked: Checked) -> Command:
+    """A checked request as a command, for those that may be sent again."""
+    task_id, when, frame, payload = checked
+    return frame.command(command_id, task_id, when, payload)
+
+
 def cancel_command(command_id: bytes, task_id: str) -> Command:
     """The CANCEL command of a task. Raises InvalidTaskId."""
-    return Command(command_id, Verb.CANCEL, _check_text_id(task_id), NEVER, "", DEFAULT_OPTIONS, b"")
+    return Command(command_id, Verb.CANCEL, check_task_id(task_id), NEVER, "", DEFAULT_OPTIONS, b"")
 
 
 def resend_of(command: Command, offset: int) -> Command:
@@ -156,7 +152,15 @@ def instant_ms(name: str, moment: datetime | None, ts: int | None) -> int:
     if moment is not None:
         if ts is not None:
             raise InvalidInput(f"give either {name}= or {name}_ts=, not both")
-        ts = _ms_of(name, moment)
+        try:
+            if moment.utcoffset() is None:
+                raise NaiveDatetime(name, moment)
+            since = moment - _EPOCH
+        except (AttributeError, TypeError) as error:
+            raise InvalidInput(
+                f"{name}={moment!r} is no datetime; for milliseconds there is {name}_ts="
+            ) from error
+        ts = since.days * 86_400_000 + since.seconds * 1_000 - (-since.microseconds // 1_000)
     elif ts is None:
         raise InvalidInput(f"when? Give {name}=aware datetime, or {name}_ts=milliseconds since the epoch")
     elif type(ts) is not int:
@@ -164,24 +168,6 @@ def instant_ms(name: str, moment: datetime | None, ts: int | None) -> int:
     if not 0 <= ts <= _LAST_MS:
         raise InvalidInput(f"{name}_ts={ts} lies outside the years 1970-9999; it is in milliseconds, UTC")
     return ts
-
-
-def _ms_of(name: str, moment: object) -> int:
-    if not isinstance(moment, datetime):
-        raise InvalidInput(f"{name}={moment!r} is no datetime; for milliseconds there is {name}_ts=")
-    if moment.utcoffset() is None:
-        raise NaiveDatetime(name, moment)
-    since = moment - _EPOCH
-    return since.days * 86_400_000 + since.seconds * 1_000 - (-since.microseconds // 1_000)
-
-
-# What follows takes `object` where the signature above promises a type: callers need not use mypy.
-
-
-def _check_text_id(task_id: object) -> str:
-    if not isinstance(task_id, str):
-        raise InvalidTaskId(task_id)
-    return check_task_id(task_id)
 
 
 def _refuse_payload(task_id: str, payload: object) -> NoReturn:

@@ -82,9 +82,8 @@ class CommandSender:
         key = bucket_key(task_id).encode() if "{" in task_id else encoded_id
         return self._bucket_of_key(key, layout.buckets), key, element
 
-    def element_again(self, command: Command) -> tuple[int, bytes, bytes]:
-        """(bucket, key, element) of a command. Raises BrokerUnavailable, LayoutMismatch."""
-        self._layout.check()
+    def locate(self, command: Command) -> tuple[int, bytes, bytes]:
+        """(bucket, key, element) of a command; the cluster is not asked about it again."""
         key = bucket_key(command.task_id).encode()
         return self._bucket_of_key(key, self._layout.buckets), key, element_of(encode_command(command))
 
@@ -104,6 +103,7 @@ class CommandSender:
         value = batch_of_elements(self._client_id, reply, array.elements)
         array.elements = []
         self.core.send(array.key, value, array)
+        self.core.poll()
         if array.questions:
             now = self._clock.monotonic()
             for question in array.questions:
@@ -112,12 +112,12 @@ class CommandSender:
     def resend(self, questions: list[Question], reply: int) -> None:
         """Send acknowledged, unanswered commands once more, as arrays per bucket.
 
-        Raises SendFailed, BrokerUnavailable, LayoutMismatch.
+        Raises SendFailed.
         """
         arrays: dict[int, Array] = {}
         for question in questions:
             again = resend_of(question.command, question.delivery.offset)
-            bucket, key, element = self.element_again(again)
+            bucket, key, element = self.locate(again)
             array = arrays.get(bucket)
             if array is not None and not array.has_room(element):
                 self.send_array(array, reply)
