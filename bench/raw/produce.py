@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -50,16 +50,23 @@ class _Acks:
         self.count += 1
 
 
-def _producer(settings: Settings) -> Producer:
+def ready_producer(settings: Settings, topic: str, partitions: Iterable[int]) -> Producer:
+    """A producer that has sent one message to each partition: connections and its id are not to be measured."""
     producer = Producer(with_cluster(settings, PRODUCER))
-    # The connection and the producer id are no part of what is measured.
-    producer.list_topics(timeout=10)
+    for partition in partitions:
+        producer.produce(topic, b"", b"", partition)
+    if producer.flush(30):
+        raise SendFailed(f"the raw floor's producer could not reach every partition of {topic}")
     return producer
+
+
+def _producer(settings: Settings, topic: str, messages: Sequence[RawMessage]) -> Producer:
+    return ready_producer(settings, topic, {message.partition for message in messages})
 
 
 def acked_per_s(settings: Settings, topic: str, messages: Sequence[RawMessage]) -> float:
     """One `produce()` a message, a delivery report with the offset for each; messages a second until all are acked."""
-    producer, acks = _producer(settings), _Acks()
+    producer, acks = _producer(settings, topic, messages), _Acks()
     began = time.perf_counter()
     for i, (partition, key, value) in enumerate(messages):
         producer.produce(topic, value, key, partition, acks)
@@ -71,7 +78,7 @@ def acked_per_s(settings: Settings, topic: str, messages: Sequence[RawMessage]) 
 
 def batch_acked_per_s(settings: Settings, topic: str, messages: Sequence[RawMessage]) -> float:
     """As `acked_per_s` with `produce_batch`, whose price per message is one dict instead of one call."""
-    producer, acks = _producer(settings), _Acks()
+    producer, acks = _producer(settings, topic, messages), _Acks()
     began = time.perf_counter()
     for start in range(0, len(messages), BATCH):
         batch = [
@@ -86,7 +93,7 @@ def batch_acked_per_s(settings: Settings, topic: str, messages: Sequence[RawMess
 
 def unreported_per_s(settings: Settings, topic: str, messages: Sequence[RawMessage]) -> float:
     """As `acked_per_s` without delivery reports: no message learns its offset, `flush` waits for all acks."""
-    producer = _producer(settings)
+    producer = _producer(settings, topic, messages)
     began = time.perf_counter()
     for i, (partition, key, value) in enumerate(messages):
         producer.produce(topic, value, key, partition)
