@@ -260,6 +260,9 @@ def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
 # --------------------------------------------------------------------------- administration
 
 
+_NOTHING_TO_DELETE: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP)
+
+
 class Admin:
     """Metadata and administration of one cluster. Thread-safe; owns one connection."""
 
@@ -305,7 +308,7 @@ class Admin:
             [NewTopic(t.name, t.partitions, replication, config=dict(t.config) | sync) for t in todo]
         )
         for name, future in futures.items():
-            self._result(future, f"create topic {name}", ignore=KafkaError.TOPIC_ALREADY_EXISTS)
+            self._result(future, f"create topic {name}", KafkaError.TOPIC_ALREADY_EXISTS)
         deadline = time.monotonic() + timeout_s
         while not self._are_led(todo):
             if time.monotonic() > deadline:
@@ -345,7 +348,7 @@ class Admin:
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Delete the topics (tests, demo)."""
         for name, future in self._client.delete_topics(list(topics)).items():
-            self._result(future, f"delete topic {name}", ignore=KafkaError.UNKNOWN_TOPIC_OR_PART)
+            self._result(future, f"delete topic {name}", KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def ends(
         self, partitions: Sequence[tuple[str, int]], timeout_s: float = 10.0
@@ -377,13 +380,18 @@ class Admin:
         future = self._client.describe_consumer_groups([group])[group]
         return not self._result(future, f"describe group {group}").members
 
+    def delete_groups(self, groups: Sequence[str]) -> None:
+        """Delete the consumer groups (demo). One whose dead members have not timed out yet stays."""
+        for name, future in self._client.delete_consumer_groups(list(groups)).items():
+            self._result(future, f"delete group {name}", *_NOTHING_TO_DELETE)
+
     @staticmethod
-    def _result(future: Any, what: str, ignore: int | None = None) -> Any:
+    def _result(future: Any, what: str, *ignore: int) -> Any:
         try:
             return future.result(timeout=30)
         except KafkaException as error:
             code = error.args[0].code()
-            if code == ignore:
+            if code in ignore:
                 return None
             if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise LayoutMismatch(f"{what}: it does not exist") from error

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
-from tickstream.cli.main import exit_code, main
+from tests.cli import Cli
+from tickstream.cli.main import exit_code
 from tickstream.errors import (
     BrokerUnavailable,
     DashboardUnavailable,
@@ -19,22 +19,11 @@ from tickstream.errors import (
 
 HEAVY = ("confluent_kafka", "rocksdict", "fastavro", "httpx", "starlette", "uvicorn", "jgo")
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command line in this process: exit code, stdout, stderr."""
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.delenv("TICKSTREAM_BOOTSTRAP", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        return (code if isinstance(code, int) else 0), out, err
-
-    return run
+    return Cli(capsys)
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -65,15 +54,15 @@ def test_errors_become_exit_codes(error: TickstreamError, code: int) -> None:
     assert exit_code(error) == code
 
 
-def test_without_an_address_the_error_says_what_to_do(run: Run) -> None:
-    code, out, err = run("topics", "check")
+def test_without_an_address_the_error_says_what_to_do(cli: Cli) -> None:
+    code, out, err = cli("topics", "check")
     assert (code, out) == (2, "")
     assert err.startswith("error: no broker is named")
     assert "tickstream dev up" in err
 
 
-def test_an_address_where_nobody_answers(run: Run) -> None:
-    code, _, err = run("topics", "check", "--bootstrap", "127.0.0.1:1")
+def test_an_address_where_nobody_answers(cli: Cli) -> None:
+    code, _, err = cli("topics", "check", "--bootstrap", "127.0.0.1:1")
     assert code == 3
     assert "127.0.0.1:1" in err
     assert "Traceback" not in err
@@ -82,7 +71,7 @@ def test_an_address_where_nobody_answers(run: Run) -> None:
 @pytest.mark.parametrize(
     "arguments", [("topics", "create", "--buckets", "0"), ("nonsense",), ("topics", "nonsense")]
 )
-def test_wrong_usage(run: Run, arguments: tuple[str, ...]) -> None:
-    code, out, err = run(*arguments)
+def test_wrong_usage(cli: Cli, arguments: tuple[str, ...]) -> None:
+    code, out, err = cli(*arguments)
     assert (code, out) == (2, "")
     assert "Usage" in err

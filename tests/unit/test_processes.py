@@ -3,11 +3,10 @@
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 
 import pytest
 
+from tests.waiting import eventually
 from tickstream.ops.processes import ManagedProcess, ProcessFailed, children_of, parse_event
 
 TALKER = """
@@ -28,13 +27,6 @@ time.sleep(60)
 
 def python(source: str, *arguments: str) -> ManagedProcess:
     return ManagedProcess.start([sys.executable, "-c", source, *arguments], name="child")
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
 
 
 def runs(pid: int) -> bool:

@@ -24,6 +24,7 @@ def demo(
         ),
     ] = None,
     json: Json = False,
+    session_ms: Annotated[int | None, typer.Option(hidden=True, min=1000)] = None,
 ) -> None:
     """Run everything on this machine for a minute, kill parts of it, and audit what happened.
 
@@ -54,6 +55,7 @@ def demo(
         cache=cache_dir(),
         environ=os.environ,
         for_s=for_s,
+        session_ms=session_ms,
         ends_when_done=for_s is None and not console.is_terminal,
     )
     clock = SystemClock()

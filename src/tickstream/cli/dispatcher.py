@@ -91,6 +91,6 @@ class _Child:
         self._options += [f"--kill-at={kill_at}"] if kill_at else []
 
     def __call__(self, index: int) -> list[str]:
-        from tickstream.ops.processes import tickstream_command
+        from tickstream.ops.processes import dying_with_parent, tickstream_command
 
-        return tickstream_command("dispatcher", "run", f"--index={index}", *self._options)
+        return dying_with_parent(tickstream_command("dispatcher", "run", f"--index={index}", *self._options))

@@ -40,6 +40,11 @@ def tickstream_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "tickstream.cli", *arguments]
 
 
+def dying_with_parent(argv: Sequence[str]) -> list[str]:
+    """`argv` wrapped so that the kernel kills it when the thread of this process that starts it ends."""
+    return [sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid()), *argv]
+
+
 class ManagedProcess:
     """A process that dies with its parent, and whose event lines can be waited for.
 
@@ -74,7 +79,7 @@ class ManagedProcess:
         its own, so Ctrl-C at the terminal reaches only this process, which then ends it in order.
         """
         managed = cls(name or Path(argv[0]).name, clock)
-        launch = [sys.executable, "-I", "-S", _LAUNCHER, str(os.getpid()), *argv]
+        launch = dying_with_parent(argv)
         born: Future[subprocess.Popen[bytes]] = Future()
 
         # The kernel ties a child to the thread that started it; this one stays until the child has ended.

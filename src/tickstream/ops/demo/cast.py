@@ -44,6 +44,8 @@ class Stage:
             **self.environ,
             "TICKSTREAM_BOOTSTRAP": self.settings.bootstrap,
             "TICKSTREAM_PREFIX": self.settings.prefix,
+            # What they put aside goes where everything goes, whatever end they meet.
+            "TMPDIR": str(self.directory),
         }
         command = tickstream_command(*arguments, "--json")
         # The application is imported as examples.…, so they run where `examples` lies.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from tickstream.clock import Clock
 from tickstream.errors import SendFailed, VerdictTimeout
@@ -103,8 +103,7 @@ class Changes:
                     wait=_VERDICT,
                 )
         except VerdictTimeout as late:
-            assert isinstance(late.receipt, Receipt), "its class cannot name the type"
-            return late.receipt, None
+            return cast(Receipt, late.receipt), None
         return verdict.receipt, verdict.kind
 
     def _count(self, change: Change, verdict: VerdictKind | None) -> None:

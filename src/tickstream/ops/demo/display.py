@@ -33,7 +33,7 @@ class Display:
     def show(self, line: str) -> None:
         """The line that changes."""
         if self._live is not None:
-            self._live.update(Text(line))
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
         elif self._clock.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
             self._printed_at = self._clock.monotonic()
             self.say(line)

@@ -21,6 +21,7 @@ from tickstream.clock import Clock, SystemClock, iso_utc
 from tickstream.errors import InvalidInput, TickstreamError
 from tickstream.ingest.client import Client
 from tickstream.kafka import Admin
+from tickstream.model import DEFAULT_QUEUE
 from tickstream.ops.audit import Report, audit
 from tickstream.ops.demo.cast import Cast, Stage, start_cast
 from tickstream.ops.demo.changes import Changes
@@ -32,6 +33,7 @@ from tickstream.ops.journal import JournalWriter
 from tickstream.ops.load import TaskFile
 from tickstream.ops.task_file import TaskLine
 from tickstream.settings import Settings
+from tickstream.topics import TopicNames
 
 TASKS: Final = "tasks.jsonl"
 _LEAD_MS: Final = 6_000
@@ -58,6 +60,8 @@ class DemoOptions:
     """Of the processes that are started; TICKSTREAM_BOOTSTRAP in it names a broker to use."""
     for_s: float | None = None
     """How long it lasts from when the broker is up, without the audit; None: until it is stopped."""
+    session_ms: int | None = None
+    """Of dispatchers and workers; None: the shortest that such a broker allows."""
     ends_when_done: bool = False
     """End by itself when everything has run."""
 
@@ -136,7 +140,7 @@ class Demo:
                 given = Settings.from_env(environ)
                 settings = Settings(given.bootstrap, f"demo-{uuid.uuid4().hex[:8]}.", given.kafka)
                 session_ms = _STOCK_SESSION_MS
-                stack.callback(_delete_topics, settings)
+                stack.callback(_take_away, settings)
                 self.display.say(f"using the broker at {settings.bootstrap}, prefix {settings.prefix}")
             else:
                 runtime = kafka_runtime(self.options.cache, self.display.console)
@@ -144,7 +148,9 @@ class Demo:
                 broker = stack.enter_context(DevBroker.start(runtime=runtime))
                 settings, session_ms = Settings(broker.bootstrap), _DEV_SESSION_MS
             self._go_on()
-            yield Stage(settings, session_ms, directory, self.options.examples, environ)
+            yield Stage(
+                settings, self.options.session_ms or session_ms, directory, self.options.examples, environ
+            )
 
     def _load(self, stage: Stage, journal: Path, began_s: float) -> list[TaskLine]:
         """Load the tasks with the real command, the first due in a few seconds; those loaded, by instant."""
@@ -159,7 +165,7 @@ class Demo:
         if code != 0:
             raise TickstreamError(f"the tasks could not be loaded:\n{loader.output_tail()}")
         self.display.say(f"loaded {loaded['accepted']:,} tasks, the first due at {iso_utc(start_ms)}")
-        tasks = TaskFile(path, start_ms=start_ms, queues={"default"}).tasks()
+        tasks = TaskFile(path, start_ms=start_ms, queues={DEFAULT_QUEUE}).tasks()
         return sorted(tasks, key=lambda task: task.run_at_ms)
 
     def _tasks_in_time(self, stage: Stage, began_s: float) -> Path:
@@ -240,6 +246,9 @@ def _temporary() -> TemporaryDirectory[str]:
     return TemporaryDirectory(prefix="tickstream-demo-", ignore_cleanup_errors=True)
 
 
-def _delete_topics(settings: Settings) -> None:
+def _take_away(settings: Settings) -> None:
+    """Delete the topics and groups of this demo from a broker that is somebody else's."""
     admin = Admin(settings)
+    names = TopicNames(settings.prefix)
     admin.delete_topics([name for name in admin.partitions() if name.startswith(settings.prefix)])
+    admin.delete_groups([names.dispatcher_group(0), names.worker_group(DEFAULT_QUEUE)])

@@ -32,11 +32,10 @@ class Seen(NamedTuple):
 
     def line(self, seconds: float) -> str:
         """One line for a person; `seconds` since the first instant."""
-        late = "–" if self.late_p50_ms is None else f"{self.late_p50_ms}/{self.late_p99_ms} ms"
+        late = "–" if self.late_p50_ms is None else f"{self.late_p50_ms}/{self.late_p99_ms}"
         return (
-            f"{seconds:+4.0f} s  waiting {self.scheduled:,}  out {self.dispatched:,}  done {self.succeeded:,}  "
-            f"cancelled {self.cancelled:,}  dead {self.dead:,}  lateness p50/p99 {late}  "
-            f"dashboard {self.staleness_ms:,} ms behind"
+            f"{seconds:+4.0f} s  {self.scheduled:,} waiting, {self.dispatched:,} out, {self.succeeded:,} done, "
+            f"{self.cancelled:,} cancelled, {self.dead:,} dead; ms: late p50/p99 {late}, shown {self.staleness_ms:,} behind"
         )
 
 
