@@ -180,7 +180,11 @@ class Rig:
                 if until is not None:
                     if until(count):
                         return
-                elif all(tp.offset >= ends[tp.topic, tp.partition] for tp in consumer.position(here)):
+                elif all(
+                    # A partition that has nothing to read has no position either.
+                    ends[tp.topic, tp.partition] in (starts[tp.topic, tp.partition], tp.offset)
+                    for tp in consumer.position(here)
+                ):
                     return
         finally:
             consumer.close()

@@ -7,8 +7,31 @@ from datetime import timedelta
 import pytest
 
 from tickstream.codec import encode_reports
-from tickstream.ingest.request import Requests, cancel_command
-from tickstream.model import Command, IfExists, Outcome, Phase, VerdictKind
+from tickstream.dispatcher.engine import (
+    NO_TASK,
+    STUB_SLACK_MS,
+    Answer,
+    Rules,
+    Sent,
+    Task,
+    apply_command,
+    apply_due,
+)
+from tickstream.ingest.request import Requests, cancel_command, schedule_command
+from tickstream.model import (
+    DEFAULT_OPTIONS,
+    NEVER,
+    Command,
+    DueEntry,
+    DueKind,
+    IfExists,
+    Outcome,
+    Phase,
+    Rev,
+    TaskState,
+    Verb,
+    VerdictKind,
+)
 from tickstream.settings import EngineSettings
 from tickstream.testing import Harness
 from tickstream.worker import App, Context
@@ -27,7 +50,7 @@ def mail(ctx: Context, to: str) -> None:
 def _schedule(tick: Harness, in_seconds: float, task_id: str = "t", to: str = "a@b") -> Command:
     at = tick.now + timedelta(seconds=in_seconds)
     checked = Requests().checked(task_id, at, None, None, "", mail.bind(to), None, None, "replace", False)
-    return checked.command(tick.new_id())
+    return schedule_command(tick.new_id(), checked)
 
 
 def test_a_task_runs_at_its_instant_and_not_before(tick: Harness) -> None:
@@ -229,7 +252,7 @@ class TestRetention:
         tick.worker(app).run_all()
         tick.advance(HOUR - SECOND)
         assert tick.phase("t") is Phase.SUCCEEDED
-        tick.advance(2 * SECOND)
+        tick.advance(10 * SECOND)
         assert tick.phase("t") is None
         assert tick.client.cancel("t").kind is VerdictKind.UNKNOWN
 
@@ -237,8 +260,30 @@ class TestRetention:
         at = tick.now
         tick.client.schedule("t", run_at=at, call=mail.bind("a@b"))
         tick.worker(app).run_all()
-        tick.advance(HOUR + SECOND)
+        tick.advance(HOUR + 10 * SECOND)
         assert tick.client.schedule("t", run_at=at, call=mail.bind("a@b")).kind is VerdictKind.REJECTED
+
+    def test_a_stub_stays_while_commands_of_its_time_are_not_applied(self) -> None:
+        rules = Rules(EngineSettings(), frozenset())
+        stub = TaskState(Rev(1, 0), NEVER, 5, (), Outcome.SUCCEEDED, 10, (), forget_ms=100_000)
+        entry = DueEntry(100_000, DueKind.FORGET, "t", NEVER)
+        behind = apply_due(Task(None, stub), entry, 200_000, 100_000 - STUB_SLACK_MS - 1, rules)
+        assert behind.task.state == stub._replace(forget_ms=260_000)
+        caught_up = apply_due(Task(None, stub), entry, 200_000, 100_000 - STUB_SLACK_MS, rules)
+        assert caught_up.task == NO_TASK
+
+    def test_what_was_in_time_when_accepted_is_in_time_when_applied(self) -> None:
+        rules = Rules(EngineSettings(), frozenset({"default"}))
+        command = Command(bytes(16), Verb.SCHEDULE, "t", 1_000, "default", DEFAULT_OPTIONS, b"")
+        outage = 24 * 3_600_000
+        sent = Sent(command, b"", Rev(0, 0), appended_ms=500)
+        assert apply_command(NO_TASK, sent, outage, rules).answer == Answer(
+            VerdictKind.SCHEDULED, "scheduled", 1_000
+        )
+        late = sent._replace(appended_ms=outage)
+        answer = apply_command(NO_TASK, late, outage, rules).answer
+        assert answer is not None
+        assert answer.kind is VerdictKind.REJECTED
 
     def test_zero_keeps_no_stub(self) -> None:
         tick = Harness(engine=EngineSettings(done_retention_ms=0))

@@ -103,7 +103,7 @@ class BucketTurn:
 
     # ------------------------------------------------------------------ inputs
 
-    def commands(self, offset: int, leader_epoch: int, value: bytes | None) -> None:
+    def commands(self, offset: int, leader_epoch: int, appended_ms: int, value: bytes | None) -> None:
         """One message of `commands`, from the element on which the position stands."""
         position = self._progress.commands
         first = position.item if position.offset == offset else 0
@@ -114,7 +114,7 @@ class BucketTurn:
         else:
             elements = zip(batch.commands[first:], batch.encoded[first:], strict=True)
             for item, (command, encoded) in enumerate(elements, first):
-                answer = self._command(Sent(command, encoded, Rev(offset, item)))
+                answer = self._command(Sent(command, encoded, Rev(offset, item), appended_ms))
                 if batch.reply >= 0:
                     self._replies.append(
                         Reply(batch.client_id, batch.reply, self._verdict(command, answer, offset, item))
@@ -138,17 +138,16 @@ class BucketTurn:
 
     def due(self, entry: DueEntry) -> None:
         """One due entry that the store had when the batch was taken."""
-        decision = apply_due(self._task(entry.task_id), entry, self._now_ms, self._rules)
+        decision = apply_due(
+            self._task(entry.task_id), entry, self._now_ms, self._progress.applied_before_ms, self._rules
+        )
         if decision.stale and entry.task_id not in self._after:
             # Nothing of this batch explains it, so no change of a task will take it away.
             self._stale.append(entry)
         self._take(entry.task_id, decision)
 
-    def outcome(self, applied_before_ms: int) -> BucketOutcome:
-        """Everything to be written, with T as the last end probe licensed it."""
-        progress = self._progress._replace(
-            applied_before_ms=max(applied_before_ms, self._progress.applied_before_ms)
-        )
+    def outcome(self) -> BucketOutcome:
+        """Everything to be written."""
         return BucketOutcome(
             self._bucket,
             self._before,
@@ -158,7 +157,7 @@ class BucketTurn:
             self._dead,
             self._replies,
             self._stale,
-            progress,
+            self._progress,
         )
 
     # ------------------------------------------------------------------ inside

@@ -40,6 +40,10 @@ class Task(NamedTuple):
 
 
 NO_TASK: Final = Task(None, None)
+STUB_SLACK_MS: Final = 5_000
+"""How much longer than promised a stub stays: T is always a second or two old."""
+STUB_LONGER_MS: Final = 60_000
+"""How much longer again while commands wait that were accepted in its time."""
 
 
 class Rules(NamedTuple):
@@ -57,6 +61,8 @@ class Sent(NamedTuple):
     encoded: bytes
     """The command's own bytes, as a TaskSpec keeps them."""
     rev: Rev
+    appended_ms: int
+    """When the broker took it: what was in time then is in time, however late it is applied."""
 
 
 class Dispatch(NamedTuple):
@@ -121,13 +127,13 @@ def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision
             task, answer=_answer(task, kind, detail="a re-send; the task was defined after its first send")
         )
     if sent.command.verb is Verb.SCHEDULE:
-        return _schedule(task, sent, now_ms, rules)
+        return _schedule(task, sent, rules)
     return _cancel(task, sent.command, now_ms, rules)
 
 
-def _schedule(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
+def _schedule(task: Task, sent: Sent, rules: Rules) -> Decision:
     command, state = sent.command, task.state
-    objection = _objection(command, now_ms, rules)
+    objection = _objection(command, sent.appended_ms, rules)
     if objection:
         return _refuse(task, command, VerdictKind.REJECTED, objection)
     if state is None:
@@ -150,14 +156,14 @@ def _schedule(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
     return _define(task, sent, VerdictKind.REPLACED if exists else VerdictKind.SCHEDULED)
 
 
-def _objection(command: Command, now_ms: int, rules: Rules) -> str:
+def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
     """Why a Schedule cannot be taken whatever the task is; empty: it can."""
     if command.queue not in rules.queues:
         return f"queue {command.queue!r} does not exist; create it with: tickstream topics create --queue {command.queue}"
     if command.when < 0:
         return f"run_at {command.when} lies before 1970"
     limit = rules.settings.past_limit_ms
-    if command.when < now_ms - limit and not command.options.allow_past:
+    if command.when < appended_ms - limit and not command.options.allow_past:
         return f"run_at {iso_utc(command.when)} is more than {limit // 60_000} minutes in the past; pass allow_past to run it now"
     return ""
 
@@ -228,14 +234,16 @@ def apply_report(task: Task, report: Report, worker: str, now_ms: int, rules: Ru
 # --------------------------------------------------------------------------- instants
 
 
-def apply_due(task: Task, entry: DueEntry, now_ms: int, rules: Rules) -> Decision:
-    """Do what a due entry asks for, if the task still asks for it. Nothing is early (G3)."""
+def apply_due(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int, rules: Rules) -> Decision:
+    """Do what a due entry asks for, if the task still asks for it. Nothing is early (G3).
+
+    `applied_before_ms` is T: everything accepted before it is applied.
+    """
     if entry.at_ms > now_ms:
         return Decision(task)
     spec, state = task
     if entry.kind is DueKind.FORGET:
-        stub = state is not None and spec is None and state.forget_ms == entry.at_ms
-        return Decision(NO_TASK) if stub else Decision(task, stale=True)
+        return _forget(task, entry, now_ms, applied_before_ms)
     if (
         spec is None
         or state is None
@@ -244,6 +252,19 @@ def apply_due(task: Task, entry: DueEntry, now_ms: int, rules: Rules) -> Decisio
     ):
         return Decision(task, stale=True)
     return _fire(task, spec, state, now_ms, rules)
+
+
+def _forget(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int) -> Decision:
+    """Drop a stub, unless a command may be waiting that was accepted while the stub was to answer.
+
+    After an outage such a command could repeat a Schedule whose stub alone knows that it ran.
+    """
+    spec, state = task
+    if state is None or spec is not None or state.forget_ms != entry.at_ms:
+        return Decision(task, stale=True)
+    if applied_before_ms + STUB_SLACK_MS < entry.at_ms:
+        return Decision(Task(None, state._replace(forget_ms=now_ms + STUB_LONGER_MS)))
+    return Decision(NO_TASK)
 
 
 def _fire(task: Task, spec: TaskSpec, state: TaskState, now_ms: int, rules: Rules) -> Decision:
@@ -273,7 +294,12 @@ def _settle(task: Task, state: TaskState, outcome: Outcome, now_ms: int, rules: 
         return NO_TASK
     return Task(
         None,
-        state._replace(outcome=outcome, ended_ms=now_ms, forget_ms=now_ms + retention, recent=_recent(task)),
+        state._replace(
+            outcome=outcome,
+            ended_ms=now_ms,
+            forget_ms=now_ms + retention + STUB_SLACK_MS,
+            recent=_recent(task),
+        ),
     )
 
 

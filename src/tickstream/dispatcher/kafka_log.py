@@ -172,7 +172,12 @@ class KafkaInputs:
         epoch = message.leader_epoch()
         topic, partition, offset = place(message)
         return InputRecord(
-            self._sources[topic], partition, offset, NEVER if epoch is None else epoch, message.value()
+            self._sources[topic],
+            partition,
+            offset,
+            NEVER if epoch is None else epoch,
+            message.timestamp()[1],
+            message.value(),
         )
 
     def _passing(self, message: Message[bytes, bytes]) -> bool:

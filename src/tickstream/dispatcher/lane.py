@@ -200,19 +200,25 @@ class Lane:
         rules = Rules(self.engine, self.ports.facts.queues())
         touched = {r.bucket for r in batch.inputs} | batch.due.keys()
         turns = {
-            number: BucketTurn(
-                number, self.buckets, self.store, self.owned[number].progress, rules, batch.now_ms
-            )
+            number: self._turn(number, rules, batch.now_ms)
             for number in (self.owned if batch.heartbeat else sorted(touched))
         }
-        for record in batch.inputs:
-            turn = turns[record.bucket]
-            take = turn.commands if record.source is Input.COMMANDS else turn.reports
-            take(record.offset, record.leader_epoch, record.value)
+        for r in batch.inputs:
+            if r.source is Input.COMMANDS:
+                turns[r.bucket].commands(r.offset, r.leader_epoch, r.appended_ms, r.value)
+            else:
+                turns[r.bucket].reports(r.offset, r.leader_epoch, r.value)
         for number, page in batch.due.items():
             for entry in page:
                 turns[number].due(entry)
-        return [turn.outcome(self._applied_before.get(number, 0)) for number, turn in turns.items()]
+        return [turn.outcome() for turn in turns.values()]
+
+    def _turn(self, number: int, rules: Rules, now_ms: int) -> BucketTurn:
+        """The bucket's share, with T as the last end probe licensed it."""
+        progress = self.owned[number].progress
+        applied_before = max(progress.applied_before_ms, self._applied_before.get(number, 0))
+        progress = progress._replace(applied_before_ms=applied_before)
+        return BucketTurn(number, self.buckets, self.store, progress, rules, now_ms)
 
     # ------------------------------------------------------------------ 3 transaction
 

@@ -36,6 +36,8 @@ class InputRecord(NamedTuple):
     bucket: int
     offset: int
     leader_epoch: int
+    appended_ms: int
+    """The broker's time of acceptance (LogAppendTime)."""
     value: bytes | None
 
 

@@ -21,7 +21,7 @@ from tickstream.dispatcher.bucket import BucketTurn
 from tickstream.dispatcher.engine import Rules
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.dispatcher.records import encode_outcome
-from tickstream.ingest.request import IfExistsLike, Requests, cancel_command
+from tickstream.ingest.request import IfExistsLike, Requests, cancel_command, schedule_command
 from tickstream.model import (
     DEFAULT_QUEUE,
     NEVER,
@@ -132,15 +132,17 @@ class Harness:
         due: list[DueEntry] | None = None,
     ) -> list[Verdict]:
         """One transaction of one bucket."""
-        progress = self._progress[bucket]
-        turn = BucketTurn(bucket, BUCKETS, self._timers, progress, self._rules, self.clock.wall_ms())
+        now = self.clock.wall_ms()
+        # Nothing is ever under way here: all that was accepted is applied.
+        progress = self._progress[bucket]._replace(applied_before_ms=now)
+        turn = BucketTurn(bucket, BUCKETS, self._timers, progress, self._rules, now)
         if commands is not None:
-            turn.commands(progress.commands.offset, 0, commands)
+            turn.commands(progress.commands.offset, 0, now, commands)
         if reports is not None:
             turn.reports(progress.reports.offset, 0, reports)
         for entry in due or ():
             turn.due(entry)
-        outcome = turn.outcome(self.clock.wall_ms())
+        outcome = turn.outcome()
         # Encoded as a dispatcher would, so that what cannot be written fails here too.
         encoded = encode_outcome(outcome, _NAMES)
         self._timers.apply(outcome)
@@ -177,7 +179,7 @@ class HarnessClient:
         checked = self._requests.checked(
             task_id, run_at, run_at_ts, payload, handler, call, queue, labels, if_exists, allow_past
         )
-        command = checked.command(self._harness.new_id())
+        command = schedule_command(self._harness.new_id(), checked)
         verdict = self._harness.send(command)
         self._harness.tick()
         return verdict
