@@ -230,7 +230,16 @@ class ScheduleFrame:
     `element` is encode_command for the hot path of a client, without a Command and a Body in between.
     """
 
-    __slots__ = ("_after_payload", "_after_when", "_before_payload", "handler", "labels", "options", "queue")
+    __slots__ = (
+        "_after_payload",
+        "_after_when",
+        "_around_payload",
+        "_before_payload",
+        "handler",
+        "labels",
+        "options",
+        "queue",
+    )
 
     def __init__(self, queue: str, options: Options, handler: str, labels: Mapping[str, str]) -> None:
         self.queue = queue
@@ -241,20 +250,20 @@ class ScheduleFrame:
         self._after_when = _text(queue) + encoded_options
         self._before_payload = _BODY.header + _text(handler)
         self._after_payload = _map({}) + _map(labels)
+        self._around_payload = len(self._before_payload) + len(self._after_payload)
 
     def element(self, command_id: bytes, task_id: bytes, when: int, payload: bytes) -> bytes:
         """One command as an element of a batch. `command_id`: 16 bytes; `task_id`: in UTF-8."""
-        size = _long(len(payload))
-        body = len(self._before_payload) + len(size) + len(payload) + len(self._after_payload)
+        size = _LENGTHS[len(payload)]
         return b"".join(
             (
                 command_id,
                 _VERB_SCHEDULE,
-                _long(len(task_id)),
+                _LENGTHS[len(task_id)],
                 task_id,
                 _long(when),
                 self._after_when,
-                _long(body),
+                _LENGTHS[self._around_payload + len(size) + len(payload)],
                 self._before_payload,
                 size,
                 payload,
@@ -280,7 +289,7 @@ def batch_of_elements(client_id: str, reply: int, elements: Sequence[bytes]) -> 
     """
     if not elements:
         return _batch_head(client_id, reply) + b"\x00"
-    return b"".join((_batch_head(client_id, reply), _long(len(elements)), *elements, b"\x00"))
+    return b"".join((_batch_head(client_id, reply), _LENGTHS[len(elements)], *elements, b"\x00"))
 
 
 def element_of(encoded: bytes) -> bytes:
@@ -324,8 +333,6 @@ def decode_batch(value: bytes | None) -> CommandBatch:
 
 def _long(n: int) -> bytes:
     """`n` as an Avro int or long: zigzag, then base 128 with the low bits first."""
-    if 0 <= n < len(_SMALL_LONGS):
-        return _SMALL_LONGS[n]
     z = n << 1 ^ n >> 63
     if 1 << 35 <= z < 1 << 42:
         # Instants of the years 1970 to 2039: six bytes, at a third of the loop's price.
@@ -343,17 +350,23 @@ def _varint(n: int) -> bytes:
     return bytes(out)
 
 
-_SMALL_LONGS: Final = tuple(_varint(n << 1) for n in range(1_024))
-"""Lengths and counts, looked up instead of worked out."""
+class _Lengths(dict[int, bytes]):
+    """Encoded lengths and counts: the small ones looked up, the others worked out."""
+
+    def __missing__(self, n: int) -> bytes:
+        return _long(n)
+
+
+_LENGTHS: Final = _Lengths({n: _varint(n << 1) for n in range(1_024)})
 
 
 def _bytes(data: bytes) -> bytes:
-    return _long(len(data)) + data
+    return _LENGTHS[len(data)] + data
 
 
 def _text(text: str) -> bytes:
     data = text.encode()
-    return _long(len(data)) + data
+    return _LENGTHS[len(data)] + data
 
 
 def _map(entries: Mapping[str, str]) -> bytes:
@@ -361,7 +374,7 @@ def _map(entries: Mapping[str, str]) -> bytes:
     if not entries:
         return b"\x00"
     pairs = (_text(key) + _text(value) for key, value in entries.items())
-    return b"".join((_long(len(entries)), *pairs, b"\x00"))
+    return b"".join((_LENGTHS[len(entries)], *pairs, b"\x00"))
 
 
 def encode_body(body: Body) -> bytes:

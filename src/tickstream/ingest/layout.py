@@ -28,21 +28,21 @@ class LayoutWatch:
         self._missing: dict[str, float] = {}
         layout = fetch()
         self.buckets = layout.buckets
-        self._queues = layout.queues
-        self._stale_at = clock.monotonic() + _FRESH_S
+        self.queues = layout.queues
+        """Those that existed at the last look."""
+        self.stale_at = clock.monotonic() + _FRESH_S
+        """When the last look becomes too old, on the monotonic clock (s)."""
 
     def check(self) -> None:
         """Look again when the last look is too old. Raises BrokerUnavailable, LayoutMismatch."""
-        if self._clock.monotonic() >= self._stale_at:
+        if self._clock.monotonic() >= self.stale_at:
             self._refresh()
             self._missing.clear()
 
     def check_queue(self, queue: str) -> None:
         """Raises UnknownQueue when the queue does not exist, and what `check` raises."""
-        if queue in self._queues and self._clock.monotonic() < self._stale_at:
-            return
         self.check()
-        if queue in self._queues:
+        if queue in self.queues:
             return
         # It may have been created a moment ago; a flood of misspelt ones must not ask each time.
         now = self._clock.monotonic()
@@ -51,8 +51,8 @@ class LayoutWatch:
             if len(self._missing) >= _REMEMBERED:
                 self._missing.clear()
             self._missing[queue] = now + _ASK_AGAIN_S
-        if queue not in self._queues:
-            raise UnknownQueue(queue, sorted(self._queues))
+        if queue not in self.queues:
+            raise UnknownQueue(queue, sorted(self.queues))
 
     def _refresh(self) -> None:
         layout = self._fetch()
@@ -61,5 +61,5 @@ class LayoutWatch:
                 f"the number of buckets changed from {self.buckets} to {layout.buckets} while this client was open; "
                 "nothing was sent, because tasks would land in buckets where nobody looks for them"
             )
-        self._queues = layout.queues
-        self._stale_at = self._clock.monotonic() + _FRESH_S
+        self.queues = layout.queues
+        self.stale_at = self._clock.monotonic() + _FRESH_S

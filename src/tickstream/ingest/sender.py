@@ -64,7 +64,7 @@ class CommandSender:
         self.core = core
         self._layout = layout
         self._client_id = client_id
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._bucket_of_key = bucket_of_key
 
     def element_of(self, command_id: bytes, request: Checked) -> tuple[int, bytes, bytes]:
@@ -74,7 +74,9 @@ class CommandSender:
         """
         task_id, when, frame, payload = request
         layout = self._layout
-        layout.check_queue(frame.queue)
+        # check_queue would see the same; a call less, since this runs for every task there is.
+        if frame.queue not in layout.queues or self._monotonic() >= layout.stale_at:
+            layout.check_queue(frame.queue)
         encoded_id = task_id.encode()
         element = frame.element(command_id, encoded_id, when, payload)
         if len(element) > MAX_ELEMENT_BYTES:
@@ -105,7 +107,7 @@ class CommandSender:
         self.core.send(array.key, value, array)
         self.core.poll()
         if array.questions:
-            now = self._clock.monotonic()
+            now = self._monotonic()
             for question in array.questions:
                 question.sent(now)
 
