@@ -91,6 +91,8 @@ class BucketTurn:
         self._buckets = buckets
         self._view = view
         self._progress = progress
+        self._work_number = progress.work_number
+        self._history_number = progress.history_number
         self._rules = rules
         self._now_ms = now_ms
         self._before: dict[str, Task] = {}
@@ -157,7 +159,7 @@ class BucketTurn:
             self._dead,
             self._replies,
             self._stale,
-            self._progress,
+            self._progress._replace(work_number=self._work_number, history_number=self._history_number),
         )
 
     # ------------------------------------------------------------------ inside
@@ -197,22 +199,27 @@ class BucketTurn:
             self._after[task_id] = decision.task
         if decision.dispatch:
             run, queue, body = decision.dispatch
-            number = self._progress.work_number + 1
-            self._progress = self._progress._replace(work_number=number)
+            self._work_number += 1
             work = Work(
-                self._bucket, number, task_id, run.occurrence_ts, run.attempt, run.rev, run.decided_ms, body
+                self._bucket,
+                self._work_number,
+                task_id,
+                run.occurrence_ts,
+                run.attempt,
+                run.rev,
+                run.decided_ms,
+                body,
             )
             self._work.append((queue, work))
         if decision.ended:
             self._end(task_id, decision.ended)
 
     def _end(self, task_id: str, ended: Ended) -> None:
-        number = self._progress.history_number + 1
-        self._progress = self._progress._replace(history_number=number)
+        self._history_number += 1
         report = ended.report
         self._history.append(
             History(
-                number,
+                self._history_number,
                 task_id,
                 ended.occurrence_ts,
                 ended.attempt,
