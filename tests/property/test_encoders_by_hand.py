@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickstream import codec
+from tickstream.codec.avro import Schema
+from tickstream.codec.commands import _BODY, _COMMAND
 from tickstream.errors import MalformedValue
 from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, Verb
 
@@ -27,7 +29,7 @@ COMMANDS = st.builds(
 )
 
 
-def by_fastavro(schema: codec._Schema, datum: object) -> bytes:
+def by_fastavro(schema: Schema, datum: object) -> bytes:
     out = BytesIO()
     schemaless_writer(out, schema.parsed, datum)
     return schema.header + out.getvalue()
@@ -35,7 +37,7 @@ def by_fastavro(schema: codec._Schema, datum: object) -> bytes:
 
 @given(BODIES)
 def test_a_body(body: Body) -> None:
-    assert codec.encode_body(body) == by_fastavro(codec._BODY, body._asdict())
+    assert codec.encode_body(body) == by_fastavro(_BODY, body._asdict())
     assert codec.decode_body(codec.encode_body(body)) == body
 
 
@@ -47,7 +49,7 @@ def test_a_command(command: Command) -> None:
         "verb": command.verb.value,
         "options": None if options is DEFAULT_OPTIONS else in_union,
     }
-    assert codec.encode_command(command) == by_fastavro(codec._COMMAND, datum)
+    assert codec.encode_command(command) == by_fastavro(_COMMAND, datum)
     assert codec.decode_command(codec.encode_command(command)) == command
 
 

@@ -1,0 +1,105 @@
+"""Every byte that tickstream puts into a topic: Avro in single-object encoding, and record keys.
+
+No Kafka client, no store (its keys are in timer_store/keys.py), no decision may enter here.
+
+Single-object encoding (Avro specification): the marker C3 01, the schema's 8-byte CRC-64-AVRO
+fingerprint in little endian, the datum. Schemas are read from `schemas/avro/<version>/`; every
+released version stays there and stays readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tickstream.codec.commands import (
+    CommandBatch,
+    ScheduleFrame,
+    batch_of_elements,
+    decode_batch,
+    decode_body,
+    decode_command,
+    element_of,
+    encode_batch,
+    encode_body,
+    encode_command,
+)
+from tickstream.codec.records import (
+    CLAIM,
+    PROGRESS,
+    SPEC,
+    STATE,
+    ReportBatch,
+    VerdictBatch,
+    decode_claim,
+    decode_history,
+    decode_progress,
+    decode_reports,
+    decode_spec,
+    decode_state,
+    decode_verdicts,
+    decode_work,
+    encode_claim,
+    encode_history,
+    encode_progress,
+    encode_reports,
+    encode_spec,
+    encode_state,
+    encode_verdicts,
+    encode_work,
+    split_timers_key,
+    timers_key,
+)
+
+__all__ = [
+    "CLAIM",
+    "DECODERS",
+    "PROGRESS",
+    "SPEC",
+    "STATE",
+    "CommandBatch",
+    "ReportBatch",
+    "ScheduleFrame",
+    "VerdictBatch",
+    "batch_of_elements",
+    "decode_batch",
+    "decode_body",
+    "decode_claim",
+    "decode_command",
+    "decode_history",
+    "decode_progress",
+    "decode_reports",
+    "decode_spec",
+    "decode_state",
+    "decode_verdicts",
+    "decode_work",
+    "element_of",
+    "encode_batch",
+    "encode_body",
+    "encode_claim",
+    "encode_command",
+    "encode_history",
+    "encode_progress",
+    "encode_reports",
+    "encode_spec",
+    "encode_state",
+    "encode_verdicts",
+    "encode_work",
+    "split_timers_key",
+    "timers_key",
+]
+
+DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "Body": decode_body,
+    "Claim": decode_claim,
+    "Command": decode_command,
+    "CommandBatch": decode_batch,
+    "History": decode_history,
+    "Progress": decode_progress,
+    "ReportBatch": decode_reports,
+    "TaskSpec": decode_spec,
+    "TaskState": decode_state,
+    "VerdictBatch": decode_verdicts,
+    "Work": decode_work,
+}
+"""By record name, for tools that print a topic and for the golden-byte tests."""

@@ -1,0 +1,250 @@
+"""What dispatchers and workers write: the changelog and its keys, work, reports, history, verdicts.
+
+Commands are in commands.py; no other room may slice these bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from tickstream.codec.avro import Schema
+from tickstream.errors import MalformedValue
+from tickstream.model import (
+    Claim,
+    History,
+    InputPosition,
+    Outcome,
+    Progress,
+    Receipt,
+    RecentCommand,
+    Report,
+    ReportKind,
+    Rev,
+    RunState,
+    TaskSpec,
+    TaskState,
+    Verdict,
+    VerdictKind,
+    Work,
+)
+
+_SPEC: Final = Schema("TaskSpec")
+_STATE: Final = Schema("TaskState")
+_PROGRESS: Final = Schema("Progress")
+_CLAIM: Final = Schema("Claim")
+_WORK: Final = Schema("Work")
+_REPORT_BATCH: Final = Schema("ReportBatch")
+_HISTORY: Final = Schema("History")
+_VERDICT_BATCH: Final = Schema("VerdictBatch")
+# Looking a symbol up is cheaper than the Enum's constructor, and these are read per record.
+_REPORT_KINDS: Final = {k.value: k for k in ReportKind}
+_VERDICT_KINDS: Final = {k.value: k for k in VerdictKind}
+_OUTCOMES: Final = {o.value: o for o in Outcome}
+
+
+# --------------------------------------------------------------------------- keys of `timers`
+
+SPEC: Final = b"s"
+STATE: Final = b"t"
+PROGRESS: Final = b"p"
+CLAIM: Final = b"c"
+
+
+def timers_key(kind: bytes, task_id: str = "") -> bytes:
+    """Key of a record in `timers`: one ASCII byte for the kind, then the task_id in UTF-8."""
+    return kind + task_id.encode()
+
+
+def split_timers_key(key: bytes | None) -> tuple[bytes, str]:
+    """`(kind, task_id)` of a key of `timers`. Raises MalformedValue."""
+    if not key or key[:1] not in (SPEC, STATE, PROGRESS, CLAIM):
+        raise MalformedValue(f"key {key!r} is of no kind known here")
+    try:
+        return key[:1], key[1:].decode()
+    except UnicodeDecodeError as error:
+        raise MalformedValue(f"key {key!r} is not UTF-8") from error
+
+
+# --------------------------------------------------------------------------- the changelog
+
+
+def encode_spec(spec: TaskSpec) -> bytes:
+    """A TaskSpec in single-object encoding."""
+    return _SPEC.write(
+        {
+            "rev_offset": spec.rev.offset,
+            "rev_item": spec.rev.item,
+            "command": spec.command,
+            "answer": spec.answer.value,
+        }
+    )
+
+
+def decode_spec(value: bytes) -> TaskSpec:
+    """What `encode_spec` wrote. Raises UnknownSchema or MalformedValue."""
+    d = _SPEC.read(value)
+    return TaskSpec(Rev(d["rev_offset"], d["rev_item"]), d["command"], _VERDICT_KINDS[d["answer"]])
+
+
+def encode_state(state: TaskState) -> bytes:
+    """A TaskState in single-object encoding."""
+    return _STATE.write(
+        {
+            "rev_offset": state.rev.offset,
+            "rev_item": state.rev.item,
+            "next_occurrence_ts": state.next_occurrence_ts,
+            "last_occurrence_ts": state.last_occurrence_ts,
+            "runs": [
+                {
+                    "occurrence_ts": run.occurrence_ts,
+                    "attempt": run.attempt,
+                    "rev_offset": run.rev.offset,
+                    "rev_item": run.rev.item,
+                    "decided_ms": run.decided_ms,
+                }
+                for run in state.runs
+            ],
+            "outcome": state.outcome and state.outcome.value,
+            "ended_ms": state.ended_ms,
+            "recent": [
+                {"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail} for r in state.recent
+            ],
+            "forget_ms": state.forget_ms,
+        }
+    )
+
+
+def decode_state(value: bytes) -> TaskState:
+    """What `encode_state` wrote. Raises UnknownSchema or MalformedValue."""
+    d = _STATE.read(value)
+    return TaskState(
+        Rev(d["rev_offset"], d["rev_item"]),
+        d["next_occurrence_ts"],
+        d["last_occurrence_ts"],
+        tuple(
+            RunState(r["occurrence_ts"], r["attempt"], Rev(r["rev_offset"], r["rev_item"]), r["decided_ms"])
+            for r in d["runs"]
+        ),
+        _OUTCOMES[d["outcome"]] if d["outcome"] else None,
+        d["ended_ms"],
+        tuple(RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"]) for r in d["recent"]),
+        d["forget_ms"],
+    )
+
+
+def encode_progress(progress: Progress) -> bytes:
+    """A Progress in single-object encoding."""
+    return _PROGRESS.write(
+        progress._asdict() | {"commands": progress.commands._asdict(), "reports": progress.reports._asdict()}
+    )
+
+
+def decode_progress(value: bytes) -> Progress:
+    """What `encode_progress` wrote. Raises UnknownSchema or MalformedValue."""
+    datum = _PROGRESS.read(value)
+    datum["commands"] = InputPosition(**datum["commands"])
+    datum["reports"] = InputPosition(**datum["reports"])
+    return Progress(**datum)
+
+
+def encode_claim(claim: Claim) -> bytes:
+    """A Claim in single-object encoding."""
+    return _CLAIM.write(claim._asdict())
+
+
+def decode_claim(value: bytes) -> Claim:
+    """What `encode_claim` wrote. Raises UnknownSchema or MalformedValue."""
+    return Claim(**_CLAIM.read(value))
+
+
+# --------------------------------------------------------------------------- work, reports, history
+
+
+def _flat(record: Work | History) -> dict[str, Any]:
+    """The record with its rev as two fields."""
+    datum = record._asdict()
+    datum["rev_offset"], datum["rev_item"] = datum.pop("rev")
+    return datum
+
+
+def _unflat(datum: dict[str, Any]) -> dict[str, Any]:
+    datum["rev"] = Rev(datum.pop("rev_offset"), datum.pop("rev_item"))
+    return datum
+
+
+def encode_work(work: Work) -> bytes:
+    """A Work in single-object encoding."""
+    return _WORK.write(_flat(work))
+
+
+def decode_work(value: bytes | None) -> Work:
+    """What `encode_work` wrote. Raises UnknownSchema or MalformedValue."""
+    return Work(**_unflat(_WORK.read(value)))
+
+
+class ReportBatch(NamedTuple):
+    """A decoded message of `reports`: one worker, one bucket."""
+
+    worker: str
+    reports: tuple[Report, ...]
+
+
+def encode_reports(worker: str, reports: Sequence[Report]) -> bytes:
+    """A ReportBatch in single-object encoding."""
+    return _REPORT_BATCH.write(
+        {"worker": worker, "reports": [report._asdict() | {"kind": report.kind.value} for report in reports]}
+    )
+
+
+def decode_reports(value: bytes | None) -> ReportBatch:
+    """What `encode_reports` wrote. Raises UnknownSchema or MalformedValue."""
+    datum = _REPORT_BATCH.read(value)
+    reports = (Report(**{**r, "kind": _REPORT_KINDS[r["kind"]]}) for r in datum["reports"])
+    return ReportBatch(datum["worker"], tuple(reports))
+
+
+def encode_history(history: History) -> bytes:
+    """A History in single-object encoding."""
+    return _HISTORY.write(_flat(history) | {"outcome": history.outcome.value})
+
+
+def decode_history(value: bytes | None) -> History:
+    """What `encode_history` wrote. Raises UnknownSchema or MalformedValue."""
+    datum = _unflat(_HISTORY.read(value))
+    datum["outcome"] = _OUTCOMES[datum["outcome"]]
+    return History(**datum)
+
+
+# --------------------------------------------------------------------------- verdicts
+
+
+class VerdictBatch(NamedTuple):
+    """A decoded message of `verdicts`: answers of one transaction to one client."""
+
+    client_id: str
+    verdicts: tuple[Verdict, ...]
+
+
+def encode_verdicts(client_id: str, verdicts: Sequence[Verdict]) -> bytes:
+    """A VerdictBatch in single-object encoding."""
+
+    def datum(verdict: Verdict) -> dict[str, Any]:
+        fields = verdict._asdict() | {"kind": verdict.kind.value}
+        fields["bucket"], fields["offset"], fields["item"] = fields.pop("receipt")
+        return fields
+
+    return _VERDICT_BATCH.write({"client_id": client_id, "verdicts": [datum(v) for v in verdicts]})
+
+
+def decode_verdicts(value: bytes | None) -> VerdictBatch:
+    """What `encode_verdicts` wrote. Raises UnknownSchema or MalformedValue."""
+
+    def verdict(d: dict[str, Any]) -> Verdict:
+        d["receipt"] = Receipt(d.pop("bucket"), d.pop("offset"), d.pop("item"))
+        d["kind"] = _VERDICT_KINDS[d["kind"]]
+        d["in_flight"] = tuple(d["in_flight"])
+        return Verdict(**d)
+
+    datum = _VERDICT_BATCH.read(value)
+    return VerdictBatch(datum["client_id"], tuple(verdict(d) for d in datum["verdicts"]))
