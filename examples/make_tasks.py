@@ -21,7 +21,7 @@ SECONDS = 60
 FILE = Path(__file__).with_name("tasks.jsonl")
 
 SEED = 20261130
-FULL_MINUTE, HALF_MINUTE, FIFTH_SECOND = 1_400, 600, 250
+FULL_MINUTE, HALF_MINUTE, FIFTH_SECOND = 1_000, 500, 250
 REGIONS = ("eu", "us", "ap")
 
 

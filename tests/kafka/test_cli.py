@@ -1,6 +1,7 @@
 """The commands on a real broker, with the processes that a person would start."""
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,6 +61,17 @@ def test_topics_are_created_once_and_checked(cli: Cli, broker: str, prefix: str)
     Admin(Settings(broker, prefix)).delete_topics([f"{prefix}history"])
     missing = cli("topics", "check", "--json")
     assert (missing.code, missing.value["drift"]) == (1, [f"{prefix}history is missing"])
+
+
+@pytest.mark.usefixtures("kafka_runtime")
+def test_a_dev_broker_comes_with_topics_and_goes_on_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    with ManagedProcess.start(tickstream_command("dev", "up", "--queue=mail", "--json")) as dev:
+        ready = dev.wait_event("ready", 60)
+        here = Cli(capsys, f"--bootstrap={ready['bootstrap']}", f"--prefix={ready['prefix']}")
+        assert here("topics", "check", "--queue=mail").code == 0
+        dev.send(signal.SIGINT)
+        assert dev.wait(20) == 0, dev.output_tail()
+    assert here("topics", "check").code == 3
 
 
 def test_a_load_says_which_lines_are_bad_and_loads_nothing(cli: Cli, tmp_path: Path) -> None:

@@ -33,14 +33,14 @@ class Display:
     def show(self, line: str) -> None:
         """The line that changes."""
         if self._live is not None:
+            # Not before there is something to show: the download draws a line of its own.
+            self._live.start()
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
         elif self._clock.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
             self._printed_at = self._clock.monotonic()
             self.say(line)
 
     def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
         return self
 
     def __exit__(

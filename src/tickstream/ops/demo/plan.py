@@ -19,9 +19,10 @@ _NOTICE_MS: Final = 2_000
 """A change is made at least this long before its task is due."""
 _LONGEST_DELAY_MS: Final = 5_000
 """A replaced task moves by up to this much."""
-_QUIET_MS: Final = 3_000
-"""About as long as a take-over lasts."""
-_STEP_MS: Final = 250
+_QUIET_BEFORE_MS: Final = 750
+_QUIET_AFTER_MS: Final = 4_000
+"""As long as a take-over may last with the dev broker's session."""
+_STEP_MS: Final = 50
 
 
 class ChangeKind(Enum):
@@ -65,16 +66,17 @@ def _change(task: TaskLine, kind: ChangeKind, rng: Random, start_ms: int, last_m
 
 
 def quiet_moment(run_at_ms: Sequence[int]) -> int:
-    """The instant near the middle of the run after which the fewest tasks fall due for three seconds.
+    """The instant near the middle of the run around which the fewest tasks fall due.
 
     What falls due while a lane moves says nothing about the steady state and is left out of its lateness;
     a peak there would leave out too much. `run_at_ms` is ascending and not empty.
     """
     middle = (run_at_ms[0] + run_at_ms[-1]) // 2
     reach = (run_at_ms[-1] - run_at_ms[0]) // 8
+
+    def disturbed(at_ms: int) -> int:
+        after = bisect_right(run_at_ms, at_ms + _QUIET_AFTER_MS)
+        return after - bisect_left(run_at_ms, at_ms - _QUIET_BEFORE_MS)
+
     candidates = range(middle - reach, middle + reach + 1, _STEP_MS)
-    return min(candidates, key=lambda at: (_due_between(run_at_ms, at, at + _QUIET_MS), abs(at - middle)))
-
-
-def _due_between(run_at_ms: Sequence[int], first: int, last: int) -> int:
-    return bisect_right(run_at_ms, last) - bisect_left(run_at_ms, first)
+    return min(candidates, key=lambda at_ms: (disturbed(at_ms), abs(at_ms - middle)))

@@ -41,7 +41,7 @@ _LEAD_MS: Final = 6_000
 _DRAIN_S: Final = 5.0
 _LOAD_S: Final = 60.0
 _LEAST_WINDOW_S: Final = 5.0
-_LOOK_S: Final = 0.25
+_LOOK_S: Final = 1.0
 _DEV_SESSION_MS: Final = 2_000
 _STOCK_SESSION_MS: Final = 6_000
 """What stock brokers allow at least."""
@@ -211,7 +211,10 @@ class Demo:
         kill_at_ms = quiet_moment(run_at_ms)
         ends_s = float("inf") if self.options.for_s is None else began_s + self.options.for_s
         told_done = False
-        while not self.stop.wait(_LOOK_S) and self.clock.monotonic() < ends_s:
+        while self.clock.monotonic() < ends_s:
+            to_kill_s = (kill_at_ms - self.clock.wall_ms()) / 1_000
+            if self.stop.wait(_LOOK_S if cast.killed else min(_LOOK_S, max(0, to_kill_s))):
+                return
             cast.check()
             if not cast.killed and self.clock.wall_ms() >= kill_at_ms:
                 cast.kill_one_of_each(journal, self.clock)
@@ -235,7 +238,7 @@ class Demo:
             seen = watch.look()
             if seen is not None and seen.dispatched == 0:
                 return
-            pause.wait(_LOOK_S)
+            pause.wait(_LOOK_S / 4)
 
     def _go_on(self) -> None:
         if self.stop.is_set():
