@@ -189,6 +189,8 @@ def worker_consumer(
             "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": max(200, session_ms // 6),
             "on_commit": on_commit,
+            # A partition that is assigned or resumed waits for the fetch under way: by default half a second.
+            "fetch.wait.max.ms": 100,
             "queued.max.messages.kbytes": 16_384,
         }
     )

@@ -35,7 +35,7 @@ from tickstream.worker.run import Callee, Refusal, Run
 
 COMMIT_S: Final = 0.2
 POLL_S: Final = 0.05
-PATIENCE_S: Final = 0.1
+PATIENCE_S: Final = 0.5
 """A full buffer is waited for so long before the partitions are paused: pausing throws away
 what was fetched ahead, not polling delays a rebalance."""
 REVOKE_S: Final = 2.0
