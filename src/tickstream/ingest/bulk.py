@@ -99,9 +99,9 @@ class BulkSchedule:
             return False
         array = self._arrays.get(bucket)
         full = array is not None and not array.has_room(element)
-        if array is not None and full:
-            self._send(array)
         if array is None or full:
+            if array is not None:
+                self._send(array)
             array = self._arrays[bucket] = self._sender.array(bucket, key)
         place = array.add(element)
         question = None
@@ -151,6 +151,8 @@ class BulkSchedule:
         if isinstance(entry, ItemResult):
             return entry
         position, task_id, array, place, question = entry
+        if question is None and array.offset >= 0:
+            return ItemResult(position, task_id, Receipt(array.bucket, array.offset, place), None, None)
         receipt, verdict = None, None
         try:
             receipt = array.receipt_of(place, ACK_S)
@@ -159,8 +161,7 @@ class BulkSchedule:
         except (SendFailed, VerdictTimeout) as error:
             return ItemResult(position, task_id, receipt, error, None)
         finally:
-            if question is not None:
-                self._forget(entry)
+            self._forget(entry)
         return ItemResult(position, task_id, receipt, None, verdict)
 
     def _questions(self) -> Iterator[Question]:
