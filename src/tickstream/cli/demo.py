@@ -12,6 +12,8 @@ from tickstream.cli.options import Json
 from tickstream.cli.output import Output
 from tickstream.cli.running import stop_on_signals
 
+_CHECKOUT = Path(__file__).parents[3]
+
 
 def demo(
     for_s: Annotated[
@@ -40,18 +42,16 @@ def demo(
     """
     from rich.console import Console
 
-    import tickstream
     from tickstream.clock import SystemClock
     from tickstream.ops.audit import render
     from tickstream.ops.demo.display import Display
     from tickstream.ops.demo.run import Demo, DemoOptions, find_examples
     from tickstream.settings import cache_dir
 
-    checkout = Path(tickstream.__file__).parents[2]
     # With --json stdout belongs to the one object at the end.
     console = Console(stderr=json)
     options = DemoOptions(
-        examples=find_examples(Path("examples"), checkout / "examples"),
+        examples=find_examples(Path("examples"), _CHECKOUT / "examples"),
         cache=cache_dir(),
         environ=os.environ,
         for_s=for_s,
