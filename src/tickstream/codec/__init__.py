@@ -13,8 +13,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tickstream.codec.commands import (
+    BATCH_END,
+    ONE_ELEMENT,
     CommandBatch,
     ScheduleFrame,
+    batch_head,
     batch_of_elements,
     decode_batch,
     decode_body,
@@ -52,8 +55,10 @@ from tickstream.codec.records import (
 )
 
 __all__ = [
+    "BATCH_END",
     "CLAIM",
     "DECODERS",
+    "ONE_ELEMENT",
     "PROGRESS",
     "SPEC",
     "STATE",
@@ -61,6 +66,7 @@ __all__ = [
     "ReportBatch",
     "ScheduleFrame",
     "VerdictBatch",
+    "batch_head",
     "batch_of_elements",
     "decode_batch",
     "decode_body",

@@ -6,7 +6,6 @@ Reading goes through fastavro. No other record may enter here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tickstream.codec.avro import (
@@ -157,19 +156,23 @@ def batch_of_elements(client_id: str, reply: int, elements: Sequence[bytes]) -> 
     An Avro array is a block count, the elements, and a closing zero.
     """
     if not elements:
-        return _batch_head(client_id, reply) + b"\x00"
-    return b"".join((_batch_head(client_id, reply), AVRO_LENGTHS[len(elements)], *elements, b"\x00"))
+        return batch_head(client_id, reply) + BATCH_END
+    return b"".join((batch_head(client_id, reply), AVRO_LENGTHS[len(elements)], *elements, BATCH_END))
+
+
+def batch_head(client_id: str, reply: int) -> bytes:
+    """What every CommandBatch of one client begins with."""
+    return _COMMAND_BATCH.header + avro_text(client_id) + avro_long(reply)
+
+
+ONE_ELEMENT: Final = AVRO_LENGTHS[1]
+BATCH_END: Final = b"\x00"
+"""`batch_head(…) + ONE_ELEMENT + element + BATCH_END` is a batch of one."""
 
 
 def element_of(encoded: bytes) -> bytes:
     """What `encode_command` wrote, as an element of a batch."""
     return encoded[HEADER_BYTES:]
-
-
-@lru_cache(maxsize=64)
-def _batch_head(client_id: str, reply: int) -> bytes:
-    """The same for every message of one client."""
-    return _COMMAND_BATCH.header + avro_text(client_id) + avro_long(reply)
 
 
 def decode_batch(value: bytes | None) -> CommandBatch:

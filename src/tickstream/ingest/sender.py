@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tickstream.clock import Clock
-from tickstream.codec import batch_of_elements, element_of, encode_command
+from tickstream.codec import BATCH_END, ONE_ELEMENT, batch_head, batch_of_elements, element_of, encode_command
 from tickstream.ingest.asking import Question
 from tickstream.ingest.layout import LayoutWatch
 from tickstream.ingest.producer import CommandProducer, Delivery, Submission
@@ -64,6 +64,7 @@ class CommandSender:
         self.core = core
         self._layout = layout
         self._client_id = client_id
+        self._head = batch_head(client_id, NO_REPLY)
         self._monotonic = clock.monotonic
         self._bucket_of_key = bucket_of_key
 
@@ -93,7 +94,8 @@ class CommandSender:
         """Send one element; `reply`: partition of `verdicts`, or NO_REPLY. Raises SendFailed."""
         bucket, key, element = located
         submission = Submission(self.core, bucket, command_id)
-        self.core.send(key, batch_of_elements(self._client_id, reply, (element,)), submission)
+        head = self._head if reply == NO_REPLY else batch_head(self._client_id, reply)
+        self.core.send(key, head + ONE_ELEMENT + element + BATCH_END, submission)
         return submission
 
     def array(self, bucket: int, key: bytes) -> Array:
