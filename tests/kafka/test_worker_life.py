@@ -166,3 +166,30 @@ def test_a_run_in_flight_is_not_started_again_when_its_record_returns(stage: Sta
     finally:
         gate.set()
         idle.set()
+
+
+@pytest.mark.chaos
+def test_a_worker_that_was_asleep_past_its_session_commits_nothing_of_others(
+    stage: Stage, gate: Path
+) -> None:
+    with start_process(stage, "sleeper") as sleeper:
+        sleeper.wait_event("ready")
+        stage.put(hold.bind(str(gate)), "held")
+        sleeper.wait_event("handling")
+        sleeper.send(signal.SIGSTOP)
+        with start_process(stage, "heir") as heir:
+            heir.wait_event("handling")
+            sleeper.send(signal.SIGCONT)
+            lost = sleeper.wait_event("lost")
+            assert lost["partitions"] == list(range(BUCKETS))
+            stage.put(note.bind(), "behind")
+            assert [t.report.task_id for t in stage.reports(1)] == ["behind"]
+            assert stage.committed() == {}
+            gate.write_bytes(b"go")
+            # Both say so; which word counts is the dispatcher's to decide.
+            told = stage.reports(2)
+            assert sorted((t.report.task_id, t.worker) for t in told) == [
+                ("held", "heir"),
+                ("held", "sleeper"),
+            ]
+            stage.await_committed({0: 2})

@@ -40,6 +40,8 @@ PATIENCE_S: Final = 0.5
 what was fetched ahead, not polling delays a rebalance."""
 REVOKE_S: Final = 2.0
 """How long a rebalance waits for handlers that run on a partition which goes away."""
+_ROUND_S: Final = 0.005
+"""Between two looks for acknowledgements."""
 MAX_UNREPORTED: Final = 20_000
 """Records whose report is not acknowledged, at most."""
 _NO_BODY: Final = Body("", b"", {}, {})
@@ -201,7 +203,8 @@ class QueueReader:
     def _run_of(self, message: Message, fetched_ms: int) -> Run | None:
         """The run of this record; None when it is under way already, or is no work."""
         _, partition, offset = place(message)
-        if partition in self._halted:
+        # A rebalance within the same fetch may have taken the partition away: then it is another's.
+        if partition not in self._assignment or partition in self._halted:
             return None
         key = (partition, offset)
         self._ledger.take(partition, offset)
@@ -277,7 +280,7 @@ class QueueReader:
         offsets = [TopicPartition(self._topic, p, position) for p, position in positions.items()]
         try:
             if wait:
-                self._consumer.commit(offsets=offsets, asynchronous=False)
+                self._commit_answered(None, self._consumer.commit(offsets=offsets, asynchronous=False) or [])
             else:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
@@ -329,14 +332,12 @@ class QueueReader:
         return len(dropped)
 
     def _await_reports(self, partitions: Collection[int], wait_s: float) -> None:
-        """Until the reports of what runs are acknowledged, `wait_s` at most."""
+        """Until the reports of what runs on these are acknowledged, `wait_s` at most."""
         deadline = self._clock.monotonic() + wait_s
         self._settle()
-        while any(p in partitions for p, _ in self._in_flight) and not self._kill.is_set():
-            if self._clock.monotonic() >= deadline:
+        while any(partition in partitions for partition, _ in self._in_flight):
+            if self._clock.monotonic() >= deadline or self._kill.wait(_ROUND_S):
                 return
-            # The kill is the one thing that cuts this short; word of other threads is met each round.
-            self._kill.wait(0.005)
             self._settle()
 
     def _forget(self, partitions: Collection[int]) -> None:
@@ -353,7 +354,8 @@ class QueueReader:
         while self._in_flight and self._clock.monotonic() < deadline and not self._kill.is_set():
             self._commit_if_due()
             self._consumer.poll(0)
-            self._await_reports(self._assignment, POLL_S)
+            # Also those of partitions that went away while they ran.
+            self._await_reports({partition for partition, _ in self._in_flight}, POLL_S)
         self._commit_now(self._assignment)
         self._events.emit("drained", queue=self._queue, abandoned=len(self._in_flight))
 

@@ -24,7 +24,7 @@ from tickstream.worker.app import App
 from tickstream.worker.events import Events
 from tickstream.worker.reader import QueueReader
 from tickstream.worker.reporter import Reporter
-from tickstream.worker.run import Execution, Run, random_run_id
+from tickstream.worker.run import Execution, Run, run_ids
 from tickstream.worker.slots import HandlerPool
 
 _SYSTEM_CLOCK = SystemClock()
@@ -43,7 +43,7 @@ def run_worker(
     kill: threading.Event | None = None,
     session_ms: int = 10_000,
     clock: Clock = _SYSTEM_CLOCK,
-    new_run_id: Callable[[], bytes] = random_run_id,
+    new_run_id: Callable[[], bytes] | None = None,
 ) -> None:
     """Run the work of `queues` with the handlers of `app` until `stop` is set.
 
@@ -69,7 +69,7 @@ def run_worker(
         run.owner.finished()
         reporter.put(run, report)
 
-    pool = HandlerPool(concurrency, Execution(clock, new_run_id, finished))
+    pool = HandlerPool(concurrency, Execution(clock, new_run_id or run_ids(), finished))
     readiness = _Readiness(queues, told)
     readers = [
         QueueReader(
