@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tickstream.codec import decode_verdicts
-from tickstream.errors import CodecError
+from tickstream.errors import BrokerUnavailable, CodecError
 from tickstream.kafka import KafkaError, Message
 from tickstream.model import Verdict
 
@@ -53,6 +53,7 @@ class VerdictTail:
         self._client_id = client_id
         self._lost_place = lost_place
         self._to_end = to_end
+        self._misplaced = False
         self._answers: dict[bytes, Verdict | None] = {}
         self._changed = threading.Condition()
         self._stop = threading.Event()
@@ -84,15 +85,24 @@ class VerdictTail:
     def _run(self) -> None:
         while not self._stop.is_set():
             message = self._source.poll(_POLL_S)
+            if self._misplaced:
+                self._find_end()
             if message is not None:
                 self._take(message)
+
+    def _find_end(self) -> None:
+        try:
+            self._to_end()
+        except BrokerUnavailable as error:
+            _log.warning("verdicts partition %d: %s; asked again", self.partition, error)
+        else:
+            self._misplaced = False
 
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
             _log.warning("verdicts partition %d: %s", self.partition, error.str())
-            if self._lost_place(error):
-                self._to_end()
+            self._misplaced = self._misplaced or self._lost_place(error)
             return
         try:
             batch = decode_verdicts(message.value())
