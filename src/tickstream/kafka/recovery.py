@@ -1,0 +1,40 @@
+"""librdkafka's error codes, translated once into the recovery they ask for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from confluent_kafka import KafkaError, KafkaException
+
+from tickstream.errors import LaneLost, RetryTransaction
+
+
+@contextlib.contextmanager
+def transaction_errors() -> Iterator[None]:
+    """Translate what a transactional producer raises into the recovery it asks for.
+
+    RetryTransaction: abort it and decide again. LaneLost: fenced, fatal, or an outcome that
+    nobody can know; the lane has to be claimed anew.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        raise transaction_error(error.args[0]) from error
+
+
+def transaction_error(error: KafkaError) -> LaneLost | RetryTransaction:
+    """The recovery that `error` asks of a lane."""
+    if error.txn_requires_abort() and not error.fatal():
+        return RetryTransaction(str(error))
+    return LaneLost(f"{error.name()}: {error.str()}")
+
+
+def is_fenced(error: KafkaError) -> bool:
+    """Whether a newer owner (or the coordinator's time-out) took this producer's id."""
+    return error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+
+
+def is_out_of_range(error: KafkaError) -> bool:
+    """Whether a consumer's position lies outside the log (`auto.offset.reset=error`)."""
+    return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)

@@ -1,0 +1,97 @@
+"""What producers ask: commands, their options and bodies, and where they lie."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+NEVER: Final = -1
+"""Stands for "no such time"."""
+DEFAULT_QUEUE: Final = "default"
+
+
+class Rev(NamedTuple):
+    """Place of a command in its bucket's log: offset, and place in the message's array."""
+
+    offset: int
+    item: int
+
+
+class Receipt(NamedTuple):
+    """Where an accepted command lies. As text: `bucket:offset:item`."""
+
+    bucket: int
+    offset: int
+    item: int
+
+    def __str__(self) -> str:
+        return f"{self.bucket}:{self.offset}:{self.item}"
+
+    @classmethod
+    def parse(cls, text: str) -> Receipt:
+        """The receipt that `str()` wrote. Raises ValueError on anything else."""
+        parts = text.split(":")
+        if len(parts) != 3 or not all(p.isdigit() for p in parts):
+            raise ValueError(f"{text!r} is no receipt; one reads bucket:offset:item, such as 3:1207:0")
+        return cls(*map(int, parts))
+
+
+class Verb(Enum):
+    """What a command asks for."""
+
+    SCHEDULE = "SCHEDULE"
+    CANCEL = "CANCEL"
+
+
+class IfExists(Enum):
+    """What a Schedule does to a task of the same id that has not been dispatched yet."""
+
+    REPLACE = "REPLACE"
+    REJECT = "REJECT"
+
+
+class Options(NamedTuple):
+    """The rare parts of a command."""
+
+    if_exists: IfExists = IfExists.REPLACE
+    allow_past: bool = False
+    """Accept a run_at further back than the past limit."""
+    not_after: int = NEVER
+    """On a re-send: offset of the first send; a definition made after it is left alone."""
+
+
+DEFAULT_OPTIONS: Final = Options()
+
+
+class Command(NamedTuple):
+    """One request of a producer."""
+
+    command_id: bytes
+    """16 bytes, UUIDv7: the same for every send of one command."""
+    verb: Verb
+    task_id: str
+    when: int
+    """run_at for SCHEDULE, else NEVER."""
+    queue: str
+    options: Options
+    body: bytes
+    """An encoded Body, opaque to the dispatcher."""
+
+
+class Body(NamedTuple):
+    """What the handler gets. The dispatcher passes it on unread."""
+
+    handler: str
+    payload: bytes
+    headers: dict[str, str]
+    """Trace context and the like."""
+    labels: dict[str, str]
+    """For filters of the dashboard."""
+
+
+class BoundCall(NamedTuple):
+    """A handler with its arguments, ready to be scheduled: what `handler.bind(…)` returns."""
+
+    handler: str
+    queue: str
+    payload: bytes

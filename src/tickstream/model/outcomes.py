@@ -1,0 +1,99 @@
+"""What comes of it: work, reports, history, verdicts, dead letters."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from tickstream.model.commands import Receipt, Rev
+from tickstream.model.tasks import Outcome, VerdictKind
+
+
+class Work(NamedTuple):
+    """A run to be done, as it lies in `work.<queue>`."""
+
+    bucket: int
+    """Of the task; the record itself may lie in another partition."""
+    work_number: int
+    """Running number of Work records of this bucket."""
+    task_id: str
+    occurrence_ts: int
+    attempt: int
+    rev: Rev
+    decided_ms: int
+    body: bytes
+
+
+class ReportKind(Enum):
+    """What a worker says of a run."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+
+class Report(NamedTuple):
+    """A worker's word on one run."""
+
+    kind: ReportKind
+    task_id: str
+    occurrence_ts: int
+    attempt: int
+    run_id: bytes
+    """16 bytes, made by the worker for this execution."""
+    handler: str
+    fetched_ms: int
+    started_ms: int
+    ended_ms: int
+    error: str
+    """`ExceptionType: message` of a failure, else empty."""
+
+
+class History(NamedTuple):
+    """The outcome of one occurrence."""
+
+    number: int
+    """Running number of History records of this bucket."""
+    task_id: str
+    occurrence_ts: int
+    attempt: int
+    """0 when the occurrence was never dispatched."""
+    rev: Rev
+    outcome: Outcome
+    at_ms: int
+    """When the dispatcher applied it."""
+    queue: str
+    handler: str
+    worker: str
+    run_id: bytes
+    """16 bytes, or empty when nothing ran."""
+    decided_ms: int
+    fetched_ms: int
+    started_ms: int
+    ended_ms: int
+    error: str
+
+
+class Verdict(NamedTuple):
+    """The dispatcher's answer to one command."""
+
+    command_id: bytes
+    kind: VerdictKind
+    task_id: str
+    receipt: Receipt
+    phase: str
+    """Of the task after the command (`Phase.value`), empty when there is none."""
+    occurrence_ts: int
+    """The occurrence that the answer speaks of, else NEVER."""
+    detail: str
+    """The reason of a rejection, in words for the caller."""
+    in_flight: tuple[int, ...]
+    """occurrence_ts of every run still in flight."""
+
+
+class DeadReason(Enum):
+    """Why a record lies in `dead-letter`."""
+
+    GAVE_UP = "gave_up"
+    UNDECODABLE = "undecodable"
+    WRONG_BUCKET = "wrong_bucket"
+    ENGINE_ERROR = "engine_error"
