@@ -3,7 +3,7 @@
 No Kafka and no query may enter here. The directory:
 
     lock            held (flock) by the one process that writes
-    current         name of the database in use, replaced atomically: readers look here
+    current         which database is in use, and its turn (turn.py): readers look here
     index-<id>/     the database; <id> names format, topics and number of buckets
 
 A database of another identity is left behind by a new `current` and then deleted, so a reader
@@ -16,7 +16,8 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple
@@ -25,7 +26,7 @@ from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdic
 
 from tickstream.errors import DataDirInUse, StoreCorrupted
 from tickstream.model import Phase
-from tickstream.projection import keys
+from tickstream.projection import keys, turn
 from tickstream.projection.fold import FINISHED, Changes
 from tickstream.projection.rows import (
     FORMAT_VERSION,
@@ -42,6 +43,7 @@ from tickstream.projection.rows import (
     encode_row,
     encode_task,
 )
+from tickstream.projection.turn import Turn
 
 UPCOMING: Final = "upcoming"
 RUNNING: Final = "running"
@@ -58,9 +60,11 @@ _POINTS: Final = frozenset({FINISHED_ROWS, TASK})
 FAMILY_OF: Final = {Phase.SCHEDULED: UPCOMING, Phase.DISPATCHED: RUNNING} | dict.fromkeys(
     FINISHED, FINISHED_ROWS
 )
-CURRENT: Final = "current"
+_FLUSH_BYTES: Final = 32 * 1024 * 1024
+"""Written since the last flush: bounds the log that a reader replays when it opens anew."""
+_NEVER_BY_ITSELF: Final = 1 << 30
+"""Write buffer of a family: far more than _FLUSH_BYTES, so that RocksDB never flushes unasked."""
 _CACHE_BYTES: Final = 64 * 1024 * 1024
-_NOTHING: Final = 0
 
 
 class Identity(NamedTuple):
@@ -90,6 +94,7 @@ def open_options() -> tuple[Options, dict[str, Options]]:
         options = Options(raw_mode=True)
         options.set_block_based_table_factory(table)
         options.set_compression_type(DBCompressionType.lz4())
+        options.set_write_buffer_size(_NEVER_BY_ITSELF)
         return options
 
     options = Options(raw_mode=True)
@@ -109,17 +114,31 @@ class IndexWriter:
         data_dir.mkdir(parents=True, exist_ok=True)
         self._dir = data_dir
         self._lock = _lock(data_dir)
-        self._name = _name_in_use(data_dir, identity.directory)
+        self._turn = _go_on(turn.read(data_dir), identity.directory)
         self._buckets = identity.buckets
+        self._unflushed = 0
         try:
-            self._open()
+            with self._moving():
+                self._open()
         except BaseException:
             os.close(self._lock)
             raise
+        for other in self._dir.glob("index-*"):
+            if other.name != self._turn.name:
+                shutil.rmtree(other)
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
+        """Around everything that flushes: readers keep what they have, and then open anew."""
+        self._turn = self._turn.next
+        turn.write(self._dir, self._turn)
+        yield
+        self._turn = self._turn.next
+        turn.write(self._dir, self._turn)
 
     def _open(self) -> None:
         options, families = open_options()
-        path = self._dir / self._name
+        path = self._dir / self._turn.name
         try:
             self._db = Rdict(str(path), options, column_families=families)
         except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
@@ -127,10 +146,6 @@ class IndexWriter:
         self._families = {name: self._db.get_column_family(name) for name in FAMILIES}
         self._handles = {name: self._db.get_column_family_handle(name) for name in FAMILIES}
         self._families[META].put(keys.BUCKETS, b"%d" % self._buckets)
-        _replace(self._dir / CURRENT, self._name)
-        for other in self._dir.glob("index-*"):
-            if other.name != self._name:
-                shutil.rmtree(other)
 
     def __enter__(self) -> IndexWriter:
         return self
@@ -142,7 +157,8 @@ class IndexWriter:
 
     def close(self) -> None:
         """Let go of the database and the directory."""
-        self._close_database()
+        with self._moving():
+            self._close_database()
         os.close(self._lock)
 
     def _close_database(self) -> None:
@@ -153,10 +169,13 @@ class IndexWriter:
 
     def wipe(self) -> None:
         """Begin again with nothing, under another name, so that readers notice."""
-        self._close_database()
-        base, _, turn = self._name.partition(".")
-        self._name = f"{base}.{int(turn or 0) + 1}"
-        self._open()
+        old = self._dir / self._turn.name
+        with self._moving():
+            self._close_database()
+            base, _, life = self._turn.name.partition(".")
+            self._turn = self._turn._replace(name=f"{base}.{int(life or 0) + 1}")
+            self._open()
+        shutil.rmtree(old)
 
     # ----------------------------------------------------------------------- reading what was there
 
@@ -205,7 +224,16 @@ class IndexWriter:
             self._add_lateness(batch, keys.lateness_key(minute, stage), added)
         for bucket, position in changes.positions.items():
             batch.put(META, keys.bucket_key(bucket), encode_position(position))
+        self._write(batch)
+
+    def _write(self, batch: _Batch) -> None:
+        self._unflushed += batch.batch.size_in_bytes()
         self._db.write(batch.batch)
+        if self._unflushed >= _FLUSH_BYTES:
+            with self._moving():
+                for family in self._families.values():
+                    family.flush()
+            self._unflushed = 0
 
     def _count(self, batch: _Batch, differences: Mapping[tuple[Phase, int, str], int]) -> None:
         totals: dict[Phase, int] = {}
@@ -217,7 +245,7 @@ class IndexWriter:
             self._add(batch, META, keys.total_key(state), difference)
 
     def _add(self, batch: _Batch, family: str, key: bytes, difference: int) -> None:
-        count = int(self._families[family].get(key) or _NOTHING) + difference
+        count = int(self._families[family].get(key) or 0) + difference
         if count:
             batch.put(family, key, b"%d" % count)
         else:
@@ -254,7 +282,7 @@ class IndexWriter:
             self._count(batch, gone)
         batch.delete_range(FAILURES, b"", keys.failure_bound(before_ms))
         batch.delete_range(LATENESS, b"", keys.lateness_key(keys.minute_of(before_ms), 0))
-        self._db.write(batch.batch)
+        self._write(batch)
         return dropped
 
     def _scan(self, family: str, end: bytes, at_most: int) -> list[tuple[bytes, bytes]]:
@@ -297,15 +325,10 @@ def _lock(data_dir: Path) -> int:
     return handle
 
 
-def _name_in_use(data_dir: Path, base: str) -> str:
-    """The database to go on with: the current one if it is of this identity, however often wiped."""
-    current = data_dir / CURRENT
-    name = current.read_text() if current.exists() else base
-    return name if name.partition(".")[0] == base else base
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write `path` so that a reader sees the old text or the new, never part of it."""
-    temporary = path.with_suffix(".new")
-    temporary.write_text(text)
-    os.replace(temporary, path)
+def _go_on(before: Turn | None, base: str) -> Turn:
+    """The settled turn to go on from: of the same database if it is of this identity, however often wiped."""
+    if before is None:
+        return Turn(base, 0)
+    name = before.name if before.name.partition(".")[0] == base else base
+    # A writer that died while moving left an odd number; the next one is odd again, and different.
+    return Turn(name, before.number + before.number % 2)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from rocksdict import AccessType, Rdict, ReadOptions
 
 from tickstream.errors import IndexNotReady
 from tickstream.model import Phase
-from tickstream.projection import keys
+from tickstream.projection import keys, turn
 from tickstream.projection.index import (
-    CURRENT,
     ENDED,
     FAMILIES,
     FINISHED_ROWS,
@@ -30,6 +30,11 @@ from tickstream.projection.index import (
     open_options,
 )
 from tickstream.projection.rows import Position, Row, TaskRecord, decode_position, decode_row, decode_task
+from tickstream.projection.turn import Turn
+
+_TRIES: Final = 200
+_PAUSE_S: Final = 0.01
+"""Between two looks while the writer moves: it takes up to a second to write out its memory."""
 
 
 class View:
@@ -95,7 +100,8 @@ class IndexReader:
     def __init__(self, data_dir: Path) -> None:
         self._dir = data_dir
         self._lock = threading.Lock()
-        self._name = ""
+        self._turn: Turn | None = None
+        self._reason = "nothing was ever written"
         self._db: Any = None
         self._families: dict[str, Any] = {}
         self._scratch = tempfile.TemporaryDirectory(prefix="tickstream-reader-")
@@ -126,37 +132,56 @@ class IndexReader:
             yield View(self._families)
 
     def _refresh(self) -> None:
-        current = self._dir / CURRENT
-        try:
-            name = current.read_text()
-        except FileNotFoundError as error:
-            raise IndexNotReady(
-                f"there is no index in {self._dir}; is the projection running on it? (tickstream projection run --data)"
-            ) from error
-        try:
-            if name != self._name:
+        """Stand on the newest state that is whole (turn.py)."""
+        for _ in range(_TRIES):
+            now = turn.read(self._dir)
+            if now is None:
+                break
+            try:
+                if self._stands_on(now):
+                    return
+            except IndexNotReady as error:
+                # A file that a compaction has just removed is not missed the next time.
                 self._close()
-                self._open(name)
+                self._reason = str(error)
+            time.sleep(_PAUSE_S)
+        raise IndexNotReady(
+            f"there is no index to read in {self._dir} ({self._reason}); "
+            "is the projection running on it? (tickstream projection run --data)"
+        )
+
+    def _stands_on(self, now: Turn) -> bool:
+        if now.moving:
+            # What was read before is still whole, as long as it is not caught up with.
+            self._reason = "it is being opened or written out"
+            return self._turn is not None
+        try:
+            if now != self._turn:
+                self._close()
+                self._open(now)
             self._db.try_catch_up_with_primary()
         except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
+            raise IndexNotReady(str(error)) from error
+        if turn.read(self._dir) != now:
             self._close()
-            raise IndexNotReady(f"the index in {self._dir} cannot be read just now: {error}") from error
+            return False
+        return True
 
-    def _open(self, name: str) -> None:
+    def _open(self, now: Turn) -> None:
         options, families = open_options()
         scratch = tempfile.mkdtemp(dir=self._scratch.name)
         self._db = Rdict(
-            str(self._dir / name),
+            str(self._dir / now.name),
             options,
             column_families=families,
             access_type=AccessType.secondary(scratch),
         )
         self._families = {family: self._db.get_column_family(family) for family in FAMILIES}
-        self._name = name
+        self._turn = now
 
     def _close(self) -> None:
         self._families.clear()
-        self._name = ""
+        self._turn = None
         if self._db is not None:
             self._db.close()
             self._db = None

@@ -19,6 +19,7 @@ from tickstream.kafka import (
     Message,
     TopicPartition,
     is_out_of_range,
+    place,
     state_consumer,
 )
 from tickstream.projection.fold import fold
@@ -154,20 +155,18 @@ class Tail:
         if message.error() is not None:
             self._on_error(message)
             return
-        bucket, offset = message.partition(), message.offset()
-        assert bucket is not None
-        assert offset is not None
+        topic, bucket, offset = place(message)
         if bucket in self._stopped:
             return
         self._records += 1
         buffer = self._buffers[bucket]
         try:
-            if message.topic() == self._timers:
+            if topic == self._timers:
                 buffer.add_timers(offset, message.key(), message.value())
             else:
                 buffer.add_history(offset, message.value())
         except CodecError as error:
-            self._stop_bucket(bucket, f"{message.topic()}[{bucket}] offset {offset}: {error}")
+            self._stop_bucket(bucket, f"{topic}[{bucket}] offset {offset}: {error}")
 
     def _on_error(self, message: Message) -> None:
         error = message.error()
