@@ -1,0 +1,64 @@
+// Requests to the dashboard's own API. No DOM may enter here.
+
+const TOKEN = "tickstream-token";
+const PATIENCE_MS = 10_000;
+
+/** An answer that is an error: a problem object (RFC 9457), or what stands in for one. */
+export class Problem extends Error {
+  constructor({ status = 0, title, detail }, options) {
+    super(detail ? `${title}: ${detail}` : title, options);
+    this.status = status;
+    this.title = title;
+  }
+}
+
+/** Remember the bearer token for this tab. */
+export function setToken(text) {
+  sessionStorage.setItem(TOKEN, text);
+}
+
+/** GET a path of the API; resolves to the response. Throws Problem. */
+export async function request(path, options = {}) {
+  const token = sessionStorage.getItem(TOKEN);
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  let response;
+  try {
+    response = await fetch(path, { headers, cache: "no-store", ...options });
+  } catch (error) {
+    // Browsers word it differently ("Failed to fetch", "Load failed"), and none says why.
+    throw new Problem({ title: "the dashboard does not answer" }, { cause: error });
+  }
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+async function problemOf(response) {
+  const said = await response.json().catch(() => ({}));
+  const title = said.title ?? `The server answered ${response.status}`;
+  return new Problem({ status: response.status, title, detail: said.detail });
+}
+
+async function json(path) {
+  return (await request(path, { signal: AbortSignal.timeout(PATIENCE_MS) })).json();
+}
+
+/** A page of rows: /api/tasks. `query`: names and values, lists repeated, empty ones left out. */
+export function tasks(query) {
+  return json(`api/tasks?${queryString(query)}`);
+}
+
+/** One task with its occurrences: /api/tasks/{id}. */
+export async function task(id) {
+  return json(`api/tasks/${encodeURIComponent(id)}`);
+}
+
+/** The query string of an object. */
+export function queryString(query) {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") given.append(name, one);
+    }
+  }
+  return given.toString();
+}

@@ -1,0 +1,234 @@
+// The first view: verdicts, load, and what is late, failed, out, coming and finished.
+
+import { tasks, queryString } from "./api.js";
+import * as cells from "./cells.js";
+import { byId, make, setText, setVerdict, show } from "./dom.js";
+import { count, duration, latency } from "./format.js";
+import { Recent } from "./recent.js";
+import * as sentences from "./sentences.js";
+import { rowKey, Table } from "./table.js";
+import { inWords, sum, Timeline, withLate } from "./timeline.js";
+
+const SHOWN = 15;
+const STATES = ["scheduled", "dispatched", "succeeded", "dead", "cancelled"];
+const due = cells.time("Due", (row) => row.occurrence_ts);
+const handler = cells.text("Handler", (row) => row.handler, "wide");
+const queue = cells.text("Queue", (row) => row.queue, "wide");
+
+/** Where a list of tasks is shown on this page. */
+export function listHref(query) {
+  return `#/list?${queryString(query)}`;
+}
+
+export class Overview {
+  constructor(root, openMinute) {
+    this.root = root;
+    this.recent = new Recent();
+    this.fetching = false;
+    this.timeline = new Timeline(byId("chart"), openMinute);
+    this.stages = new Table(byId("stages"), [
+      cells.plain("Stage", (row) => row.name),
+      cells.plain("p50", (row) => latency(row.p50_ms), "num tight"),
+      cells.plain("p99", (row) => latency(row.p99_ms), "num tight"),
+      { title: "", kind: "bar", fill: fillBar },
+    ]);
+    this.lateQueues = new Table(byId("late-queues"), [
+      { title: "Queue", fill: fillQueue },
+      cells.number("Late", (row) => row.count, "tight"),
+      cells.time("Oldest", (row) => row.oldest_ts),
+    ]);
+    this.buckets = new Table(byId("bucket-table"), [
+      cells.number("Bucket", (row) => row.bucket),
+      cells.plain("Complete up to", (row) => (row.applied_before_ms ? `${duration(row.lag_ms)} ago` : "–"), "num"),
+      cells.plain("Condition", sentences.bucketSays),
+      cells.number("timers", (row) => row.timers, "wide", "next offset to be folded"),
+      cells.number("history", (row) => row.history, "wide", "next offset to be folded"),
+    ]);
+    this.minutes = new Table(byId("minute-table"), [
+      { title: "Minute", kind: "time", fill: fillMinute },
+      cells.number("All", sum),
+      cells.plain("By state", inWords),
+    ]);
+    this.lists = {
+      overdue: new Table(list("overdue"), [
+        due,
+        cells.plain("Waits", (row, now) => duration(now - row.occurrence_ts), "num"),
+        cells.task(), queue, handler,
+      ], "Late tasks, oldest first"),
+      failed: new Table(list("failed"), [
+        cells.time("Last", (row) => row.at_ms),
+        cells.number("Times", (row) => row.times, "narrow"),
+        cells.text("Handler", (row) => row.handler),
+        cells.text("Error", (row) => row.error, "error"),
+        cells.task(),
+      ], "Latest failures by handler and error"),
+      out: new Table(list("out"), [
+        due,
+        cells.plain("Out for", (row, now) => (row.decided_ms === null ? "–" : duration(now - row.decided_ms)), "num"),
+        cells.task(), queue, handler,
+      ], "Tasks handed to workers, without an outcome yet, oldest first"),
+      coming: new Table(list("coming"), [
+        due,
+        cells.plain("In", (row, now) => duration(row.occurrence_ts - now), "num"),
+        cells.task(), queue, handler,
+      ], "Next tasks"),
+      finished: new Table(list("finished"), [
+        due,
+        cells.plain("Late", (row) => span(row.occurrence_ts, row.started_ms), "num tight", "due → started"),
+        cells.plain("Took", (row) => span(row.started_ms, row.ended_ms), "num tight wide", "started → ended"),
+        cells.state(),
+        cells.task(), handler,
+      ], "Tasks that finished last"),
+    };
+  }
+
+  /** Take in a status; then bring the lists up to date, unless that is under way. */
+  update(status) {
+    const now = status.as_of;
+    setVerdict(byId("late"), sentences.lateness(status));
+    setVerdict(byId("truth"), sentences.truth(status));
+    setVerdict(byId("where"), sentences.where(status));
+    this.stages.show(status.lateness.stages.due_to_started.count ? sentences.stageRows(status) : [], (row) => row.name, now);
+    const late = sentences.isLate(status);
+    const queues = Object.entries(status.overdue.queues).map(([name, of]) => ({ name, now, ...of }));
+    this.lateQueues.show(late ? queues.sort((a, b) => a.oldest_ts - b.oldest_ts) : [], (row) => row.name, now);
+    show(byId("buckets"), true);
+    this.buckets.show(status.buckets, (row) => row.bucket, now);
+    this.#load(status);
+    this.#failures(status);
+    this.#fetch(status, late);
+  }
+
+  #load(status) {
+    const minutes = withLate(status.minutes, sentences.completeUntil(status) - sentences.GRACE_MS);
+    this.timeline.update(minutes, status.as_of);
+    show(byId("minutes"), minutes.length > 0);
+    if (byId("minutes").open) this.minutes.show(minutes, (row) => row.minute_ms, status.as_of);
+    const totals = byId("totals");
+    if (!totals.firstChild) {
+      totals.append(...STATES.map((name) => make("div", {}, make("dt", {}, name), make("dd", { id: `total-${name}` }))));
+    }
+    for (const name of STATES) setText(byId(`total-${name}`), count(status.totals[name]));
+  }
+
+  #failures({ failures, totals, as_of: now }) {
+    const groups = new Map();
+    for (const failure of failures) {
+      const key = JSON.stringify([failure.handler, failure.error]);
+      const group = groups.get(key) ?? { ...failure, key, times: 0 };
+      group.times += 1;
+      groups.set(key, group);
+    }
+    this.lists.failed.show([...groups.values()], (row) => row.key, now);
+    setAside("failed", totals.dead ? `the latest ${count(failures.length)} of ${count(totals.dead)}, by handler and error` : "");
+    setNote("failed", failures.length ? "" : "Nothing has failed.");
+  }
+
+  async #fetch(status, late) {
+    if (this.fetching) return;
+    this.fetching = true;
+    try {
+      await Promise.all([this.#overdue(status, late), this.#out(status), this.#coming(status), this.#finished(status)]);
+    } finally {
+      this.fetching = false;
+    }
+  }
+
+  async #overdue(status, late) {
+    show(byId("overdue"), late);
+    if (!late) return;
+    const end = sentences.completeUntil(status) - sentences.GRACE_MS;
+    const query = { state: "scheduled", end };
+    await fill("overdue", async () => {
+      const page = await tasks({ ...query, limit: SHOWN });
+      this.lists.overdue.show(page.rows, rowKey, status.as_of);
+      setMore("overdue", page.cursor && { state: "scheduled", end }, "All that are late");
+      return "";
+    });
+  }
+
+  #out({ as_of: now, totals }) {
+    setAside("out", totals.dispatched ? `${count(totals.dispatched)} dispatched, no outcome yet` : "");
+    return fill("out", async () => {
+      const page = await tasks({ state: "dispatched", limit: SHOWN });
+      this.lists.out.show(page.rows, rowKey, now);
+      setMore("out", page.cursor && { state: "dispatched" }, "All that are out");
+      return page.rows.length ? "" : "Nothing is dispatched.";
+    });
+  }
+
+  #coming({ as_of: now, totals }) {
+    setAside("coming", totals.scheduled ? `${count(totals.scheduled)} scheduled` : "");
+    return fill("coming", async () => {
+      const page = await tasks({ state: "scheduled", start: now, limit: SHOWN });
+      this.lists.coming.show(page.rows, rowKey, now);
+      setMore("coming", page.cursor && { state: "scheduled", start: now }, "All that come up");
+      return page.rows.length ? "" : "Nothing is scheduled.";
+    });
+  }
+
+  #finished({ as_of: now }) {
+    return fill("finished", async () => {
+      const { rows, spanMs } = await this.recent.fetch(now);
+      this.lists.finished.show(rows.slice(0, SHOWN), rowKey, now);
+      setAside("finished", rows.length ? `the latest of those due in the last ${duration(spanMs)}` : "");
+      return rows.length ? "" : `Nothing that was due in the last ${duration(spanMs)} has finished.`;
+    });
+  }
+}
+
+function list(id) {
+  return byId(id).querySelector("table");
+}
+
+/** Run `work`; its result, or the error in words, is the list's note. */
+async function fill(id, work) {
+  try {
+    setNote(id, await work());
+  } catch (error) {
+    setNote(id, `${error.message} (trying again)`, true);
+  }
+}
+
+function setNote(id, text, failed = false) {
+  const note = byId(id).querySelector(".note");
+  setText(note, text);
+  note.classList.toggle("problem", failed);
+}
+
+function setAside(id, text) {
+  setText(byId(id).querySelector(".aside"), text);
+}
+
+function setMore(id, query, words) {
+  let more = byId(id).querySelector(".more");
+  if (!more) {
+    more = make("p", { className: "more" }, make("a", {}, words));
+    byId(id).append(more);
+  }
+  show(more, Boolean(query));
+  if (query) more.firstChild.href = listHref(query);
+}
+
+function span(from, to) {
+  return from === null || to === null ? "–" : latency(to - from);
+}
+
+function fillBar(cell, { share }) {
+  if (share === null) return;
+  if (!cell.firstChild) cell.append(make("span", { ariaHidden: "true" }));
+  cell.firstChild.style.inlineSize = `${Math.round(share * 100)}%`;
+}
+
+function fillQueue(cell, row) {
+  if (!cell.firstChild) cell.append(make("a", {}, make("bdi")));
+  cell.firstChild.href = listHref({ state: "scheduled", queue: row.name, end: row.now });
+  setText(cell.firstChild.firstChild, row.name);
+}
+
+function fillMinute(cell, row, now) {
+  if (!cell.firstChild) cell.append(make("a", {}, make("time")));
+  cell.firstChild.href = listHref({ start: row.minute_ms, end: row.minute_ms + 60_000 });
+  cells.setTime(cell.firstChild.firstChild, row.minute_ms, now);
+}
+

@@ -1,0 +1,133 @@
+// The view of one task: where it stands, and every occurrence with its attempt.
+
+import { queryString, task } from "./api.js";
+import * as cells from "./cells.js";
+import { byId, make, setVerdict, show } from "./dom.js";
+import * as format from "./format.js";
+import { rowKey, Table } from "./table.js";
+
+export class TaskView {
+  constructor(root) {
+    this.root = root;
+    this.id = "";
+    this.fetching = false;
+    this.table = new Table(root.querySelector("table"), [
+      cells.time("Due", (row) => row.occurrence_ts),
+      cells.state(),
+      cells.plain("Attempt", (row) => (row.attempt ? String(row.attempt) : "–"), "num tight wide"),
+      cells.plain("Decided", after("decided_ms"), "num tight wide", "after it was due"),
+      cells.plain("Fetched", after("fetched_ms"), "num tight wide", "after it was due"),
+      cells.plain("Started", after("started_ms"), "num tight", "after it was due"),
+      cells.plain("Took", (row) => (row.started_ms && row.ended_ms ? format.duration(row.ended_ms - row.started_ms) : "–"), "num tight"),
+      cells.text("Worker", (row) => row.worker, "wide"),
+      cells.text("Error", (row) => row.error, "error"),
+    ], "Occurrences of this task; times count from when it was due");
+  }
+
+  /** Show the task with this id. */
+  open(id) {
+    if (id !== this.id) {
+      this.id = id;
+      byId("task-h").replaceChildren("Task ", make("bdi", { className: "id" }, format.plain(id)));
+      setVerdict(this.root, { level: "none", says: "Loading…" });
+      this.root.querySelector(".facts").replaceChildren();
+      this.#occurrences([], 0);
+    }
+    return this.update();
+  }
+
+  /** Ask again. */
+  async update() {
+    if (this.fetching) return;
+    this.fetching = true;
+    const id = this.id;
+    try {
+      const answer = await task(id);
+      if (id === this.id) this.#show(answer);
+    } catch (error) {
+      if (id === this.id) setVerdict(this.root, { level: "bad", says: error.message });
+    } finally {
+      this.fetching = false;
+    }
+    if (id !== this.id) await this.update();
+  }
+
+  #show({ task: found, occurrences, as_of: now, staleness_ms: behind }) {
+    this.#occurrences(occurrences, now);
+    if (found === null) {
+      setVerdict(this.root, {
+        level: "none",
+        says: "No task has this id",
+        detail: `Not as of ${format.duration(behind)} ago: there was none, or it ended so long ago that it is forgotten.`,
+      });
+      const link = make("a", { href: `#/list?${queryString({ id_prefix: this.id })}` }, "Look for ids that begin like this");
+      facts(this.root, [["", link]]);
+      return;
+    }
+    setVerdict(this.root, { level: LEVELS[found.state] ?? "none", says: says(found, occurrences, now) });
+    facts(this.root, [
+      ["Queue", outside(found.queue)],
+      ["Handler", outside(found.handler)],
+      ["Labels", outside(Object.entries(found.labels).map(([k, v]) => `${k}: ${v}`).join(", "))],
+      ["Next due", instant(found.next_occurrence_ts, now)],
+      ["Last due", instant(found.last_occurrence_ts, now)],
+      ["Ended", instant(found.ended_ms, now)],
+      ["Definition", found.rev ?? "–"],
+    ]);
+  }
+
+  #occurrences(rows, now) {
+    const latestFirst = [...rows].reverse();
+    this.table.show(latestFirst, rowKey, now);
+    show(byId("occurrences-h"), rows.length > 0);
+  }
+}
+
+const LEVELS = { scheduled: "good", dispatched: "good", succeeded: "good", dead: "bad", cancelled: "none" };
+
+function says(found, occurrences, now) {
+  const last = occurrences.at(-1);
+  switch (found.state) {
+    case "scheduled": {
+      const ahead = found.next_occurrence_ts - now;
+      return ahead >= 0 ? `Scheduled: due in ${format.duration(ahead)}` : `Scheduled: was due ${format.duration(-ahead)} ago and is not handed out yet`;
+    }
+    case "dispatched":
+      return last?.decided_ms ? `Dispatched ${format.duration(now - last.decided_ms)} ago; no outcome yet` : "Dispatched; no outcome yet";
+    case "succeeded":
+      return `Succeeded ${ago(last, now)}`;
+    case "dead":
+      return `Dead: given up ${ago(last, now)} after attempt ${last?.attempt ?? "?"}`;
+    case "cancelled":
+      return "Cancelled before it was handed out";
+    default:
+      return "Its state is not known";
+  }
+}
+
+function ago(row, now) {
+  return row?.ended_ms ? `${format.duration(now - row.ended_ms)} ago` : "";
+}
+
+function after(name) {
+  return (row) => (row[name] === null ? "–" : `+${format.duration(row[name] - row.occurrence_ts)}`);
+}
+
+function outside(text) {
+  return make("bdi", {}, format.plain(text) || "–");
+}
+
+function instant(ms, now) {
+  const time = make("time");
+  cells.setTime(time, ms, now);
+  return time;
+}
+
+/** Name and value pairs; written anew only when they differ. */
+function facts(root, pairs) {
+  const list = root.querySelector(".facts");
+  const next = pairs.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)));
+  const same = next.length === list.children.length && next.every((div, n) => div.isEqualNode(list.children[n]));
+  if (!same) list.replaceChildren(...next);
+}
+
