@@ -1,7 +1,5 @@
 """Whatever the log, however it is cut into steps and wherever the projection dies: every answer equals a
 plain dict fold of the log up to the answer's position, and counters equal recounts.
-
-The fold here imports only the codec and the model.
 """
 
 from __future__ import annotations
@@ -16,8 +14,9 @@ from hypothesis import Phase as Phase_
 from hypothesis import strategies as st
 
 from tests.projection_log import LogWriter
+from tests.projection_oracle import plain_fold
 from tickstream import codec
-from tickstream.model import NEVER, Phase
+from tickstream.model import Phase
 from tickstream.projection import query
 from tickstream.projection.answers import row_object
 from tickstream.projection.fold import fold
@@ -218,79 +217,3 @@ def _check_filters(view: Any, expected: list[dict[str, Any]]) -> None:
         assert [row_object(row) for row in found.occurrences] == [
             r for r in expected if r["task_id"] == task_id
         ]
-
-
-# --------------------------------------------------------------------------- the oracle
-
-
-def plain_fold(timers: list[tuple[bytes, bytes | None]], history: list[bytes]) -> list[dict[str, Any]]:
-    """The rows of a bucket whose logs hold exactly this: dicts, no cleverness."""
-    specs: dict[str, Any] = {}
-    states: dict[str, Any] = {}
-    columns: dict[tuple[str, Any], dict[str, Any]] = {}
-    for key, value in timers:
-        kind, task_id = codec.split_timers_key(key)
-        if kind == codec.SPEC:
-            specs.pop(task_id, None)
-            if value is not None:
-                spec = codec.decode_spec(value)
-                command = codec.decode_command(spec.command)
-                body = codec.decode_body(command.body)
-                specs[task_id] = spec
-                columns[task_id, spec.rev] = {
-                    "queue": command.queue,
-                    "handler": body.handler,
-                    "labels": body.labels,
-                }
-        elif kind == codec.STATE:
-            states.pop(task_id, None)
-            if value is not None:
-                states[task_id] = codec.decode_state(value)
-
-    candidates: dict[tuple[str, int], list[tuple[Any, dict[str, Any]]]] = {}
-
-    def add(task_id: str, occurrence: int, rev: Any, rank: int, **fields: Any) -> None:
-        row = {
-            "task_id": task_id,
-            "occurrence_ts": occurrence,
-            "attempt": 0,
-            "worker": "",
-            "decided_ms": None,
-            "fetched_ms": None,
-            "started_ms": None,
-            "ended_ms": None,
-            "error": "",
-            "rev": f"{rev.offset}:{rev.item}",
-            **columns[task_id, rev],
-            **fields,
-        }
-        candidates.setdefault((task_id, occurrence), []).append(((rev, rank), row))
-
-    for task_id, state in states.items():
-        spec = specs.get(task_id)
-        if spec is not None and spec.rev == state.rev and state.next_occurrence_ts != NEVER:
-            add(task_id, state.next_occurrence_ts, state.rev, 0, state="scheduled")
-        for run in state.runs:
-            times = {"attempt": run.attempt, "decided_ms": run.decided_ms}
-            add(task_id, run.occurrence_ts, run.rev, 1, state="dispatched", **times)
-    for value in history:
-        h = codec.decode_history(value)
-        fields = {
-            name: None if (ms := getattr(h, name)) == NEVER else ms
-            for name in ("decided_ms", "fetched_ms", "started_ms", "ended_ms")
-        }
-        handler = h.handler or columns[h.task_id, h.rev]["handler"]
-        add(
-            h.task_id,
-            h.occurrence_ts,
-            h.rev,
-            2 + h.number,
-            state=h.outcome.value.lower(),
-            queue=h.queue,
-            handler=handler,
-            attempt=h.attempt,
-            worker=h.worker,
-            error=h.error,
-            **fields,
-        )
-    return [max(rows, key=lambda ranked: ranked[0])[1] for rows in candidates.values()]
