@@ -6,10 +6,7 @@ python -m examples.hello                      # in another
 
 from datetime import UTC, datetime, timedelta
 
-from tickstream.ingest.client import Client
-
-from tickstream.settings import Settings
-from tickstream.worker import App, Context
+from tickstream import App, Client, Context
 
 app = App()
 
@@ -20,6 +17,6 @@ def hello(ctx: Context, name: str) -> None:
 
 
 if __name__ == "__main__":
-    with Client(Settings.from_env()) as client:
+    with Client() as client:
         soon = datetime.now(UTC) + timedelta(seconds=10)
-        print(client.schedule("hello:1", run_at=soon, call=hello.bind("world")).receipt())
+        print(client.schedule("hello:1", run_at=soon, call=hello.bind("world"), wait=timedelta(seconds=5)))
