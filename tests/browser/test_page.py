@@ -265,6 +265,17 @@ def test_a_long_list_comes_page_by_page(board: Board, url: str, page: Page) -> N
     expect(page.get_by_role("button", name="More")).to_be_hidden()
 
 
+def test_thousands_that_ended_at_once_do_not_hide(board: Board, url: str, page: Page) -> None:
+    for n in range(300):
+        board.schedule(f"burst:{n:03}", NOW - 20_000)
+        board.dispatch(f"burst:{n:03}")
+        board.end(f"burst:{n:03}")
+    board.commit()
+    page.goto(url)
+    expect(page.locator("#finished tbody tr")).to_have_count(15)
+    expect(page.locator("#finished .aside")).to_contain_text("some of those due in the last 2")
+
+
 def test_a_minute_of_the_chart_opens_its_list(board: Board, url: str, page: Page) -> None:
     board.schedule("peak:1", NOW + 30 * MINUTE)
     board.commit()

@@ -169,9 +169,9 @@ export class Overview {
 
   #finished({ as_of: now }) {
     return fill("finished", async () => {
-      const { rows, spanMs } = await this.recent.fetch(now);
+      const { rows, spanMs, whole } = await this.recent.fetch(now);
       this.lists.finished.show(rows.slice(0, SHOWN), rowKey, now);
-      setAside("finished", rows.length ? `the latest of those due in the last ${duration(spanMs)}` : "");
+      setAside("finished", rows.length ? `${whole ? "the latest" : "some"} of those due in the last ${duration(spanMs)}` : "");
       return rows.length ? "" : `Nothing that was due in the last ${duration(spanMs)} has finished.`;
     });
   }

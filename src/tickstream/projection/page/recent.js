@@ -1,42 +1,49 @@
-// The rows that finished last, by the time they were due: the API lists from the oldest on, so the window
-// is fitted to hold about as many rows as are wanted. No DOM.
+// The rows that finished last, by the time they were due: the API lists from the oldest on, so a window is
+// looked for that holds about as many rows as are wanted. No DOM.
 
 import { tasks } from "./api.js";
 
 const STATES = ["succeeded", "dead", "cancelled"];
 const MOST = 200;
 const ENOUGH = 25;
-const SHORTEST_MS = 100;
 const LONGEST_MS = 24 * 3_600_000;
-const FACTOR = 4; // MOST / FACTOR > ENOUGH, so a fitted window stays fitted
+const TRIES = 6;
 
 export class Recent {
   constructor() {
-    this.spanMs = 60_000;
+    this.spanMs = 60_000; // fits mostly the next time too
   }
 
-  /** `{rows, spanMs}`: rows due in the last `spanMs` before `now`, the last ended first. */
+  /**
+   * `{rows, spanMs, whole}`: rows due in the last `spanMs` before `now`, the last ended first. Not `whole`: only
+   * the first of them, since no window with fewer was found (thousands due at one instant).
+   */
   async fetch(now) {
-    let page = await this.#page(now);
-    while (page.cursor !== null && this.spanMs > SHORTEST_MS) {
-      this.spanMs = Math.max(SHORTEST_MS, this.spanMs / FACTOR);
-      page = await this.#page(now);
-    }
-    while (page.cursor === null && page.rows.length < ENOUGH && this.spanMs < LONGEST_MS) {
-      const wider = Math.min(LONGEST_MS, this.spanMs * FACTOR);
-      const spanMs = this.spanMs;
-      this.spanMs = wider;
-      const more = await this.#page(now);
-      if (more.cursor !== null) {
-        this.spanMs = spanMs; // a burst at its far end: keep what is whole
-        break;
+    let few = 0; // the longest window known to hold too few rows, the shortest to hold too many
+    let many = Infinity;
+    let fitting = null;
+    let crowded = null;
+    let span = this.spanMs;
+    for (let tried = 0; tried < TRIES && span !== few && span !== many; tried++) {
+      const page = await tasks({ state: STATES, start: now - span, end: now, limit: MOST });
+      if (page.cursor !== null) {
+        many = span;
+        crowded = { rows: page.rows, spanMs: span, whole: false };
+      } else {
+        few = span;
+        fitting = { rows: page.rows, spanMs: span, whole: true };
+        if (page.rows.length >= ENOUGH || span === LONGEST_MS) break;
       }
-      page = more;
+      span = between(few, many);
     }
-    return { rows: page.rows.sort((a, b) => (b.ended_ms ?? 0) - (a.ended_ms ?? 0)), spanMs: this.spanMs };
+    const found = crowded && (fitting?.rows.length ?? 0) < ENOUGH ? crowded : fitting;
+    this.spanMs = found.spanMs;
+    found.rows.sort((a, b) => (b.ended_ms ?? 0) - (a.ended_ms ?? 0));
+    return found;
   }
+}
 
-  #page(now) {
-    return tasks({ state: STATES, start: Math.round(now - this.spanMs), end: now, limit: MOST });
-  }
+function between(few, many) {
+  if (many === Infinity) return Math.min(LONGEST_MS, few * 4);
+  return few === 0 ? Math.ceil(many / 4) : Math.round(Math.sqrt(few * many));
 }

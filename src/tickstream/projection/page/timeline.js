@@ -96,7 +96,9 @@ function summary(minutes, now) {
   const ahead = coming.length
     ? `${counted(total(coming), "task")} in the next hour, most at ${clock(peak.minute_ms)} (${count(sum(peak))}).`
     : "Nothing in the next hour.";
-  return `${past.length ? counted(total(past), "task") : "Nothing"} in the last hour. ${ahead}`;
+  const late = minutes.reduce((all, m) => all + m.late, 0);
+  const behind = past.length ? `${counted(total(past), "task")} in the last hour${late ? `, ${count(late)} of them late` : ""}.` : "Nothing in the last hour.";
+  return `${behind} ${ahead}`;
 }
 
 /** Rows of a minute, whatever their state. */
