@@ -22,12 +22,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch
+from rocksdict import Rdict, ReadOptions, WriteBatch
 
 from tickstream.errors import DataDirInUse, StoreCorrupted
 from tickstream.model import Phase
 from tickstream.projection import keys, turn
-from tickstream.projection.fold import FINISHED, Changes
+from tickstream.projection.families import (
+    AGEING,
+    COLUMN_FAMILIES,
+    COUNTS,
+    ENDED,
+    FAILURES,
+    FAMILY_OF,
+    FINISHED_ROWS,
+    LATENESS,
+    META,
+    TASK,
+    Family,
+    open_options,
+)
+from tickstream.projection.fold import Changes
 from tickstream.projection.rows import (
     FORMAT_VERSION,
     Position,
@@ -45,26 +59,8 @@ from tickstream.projection.rows import (
 )
 from tickstream.projection.turn import Turn
 
-UPCOMING: Final = "upcoming"
-RUNNING: Final = "running"
-FINISHED_ROWS: Final = "finished"
-TASK: Final = "task"
-ENDED: Final = "ended"
-COUNTS: Final = "counts"
-LATENESS: Final = "lateness"
-FAILURES: Final = "failures"
-META: Final = "meta"
-FAMILIES: Final = (UPCOMING, RUNNING, FINISHED_ROWS, TASK, ENDED, COUNTS, LATENESS, FAILURES, META)
-_POINTS: Final = frozenset({FINISHED_ROWS, TASK})
-"""Families asked for single keys that are mostly not there: a Bloom filter saves the read."""
-FAMILY_OF: Final = {Phase.SCHEDULED: UPCOMING, Phase.DISPATCHED: RUNNING} | dict.fromkeys(
-    FINISHED, FINISHED_ROWS
-)
 _FLUSH_BYTES: Final = 32 * 1024 * 1024
 """Written since the last flush: bounds the log that a reader replays when it opens anew."""
-_NEVER_BY_ITSELF: Final = 1 << 30
-"""Write buffer of a family: far more than _FLUSH_BYTES, so that RocksDB never flushes unasked."""
-_CACHE_BYTES: Final = 64 * 1024 * 1024
 
 
 class Identity(NamedTuple):
@@ -80,30 +76,6 @@ class Identity(NamedTuple):
         parts = [f"format {FORMAT_VERSION}", f"buckets {self.buckets}"]
         parts += [f"{name} {topic_id.hex()}" for name, topic_id in sorted(self.topic_ids.items())]
         return "index-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def open_options() -> tuple[Options, dict[str, Options]]:
-    """RocksDB options of the database and of its families, the same for the writer and for readers."""
-    cache = Cache(_CACHE_BYTES)
-
-    def family(name: str) -> Options:
-        table = BlockBasedOptions()
-        table.set_block_cache(cache)
-        if name in _POINTS:
-            table.set_bloom_filter(10, False)
-        options = Options(raw_mode=True)
-        options.set_block_based_table_factory(table)
-        options.set_compression_type(DBCompressionType.lz4())
-        options.set_write_buffer_size(_NEVER_BY_ITSELF)
-        return options
-
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    # A secondary that may not keep every file open fails once a compaction has deleted one.
-    options.set_max_open_files(-1)
-    options.set_keep_log_file_num(2)
-    return options, {name: family(name) for name in FAMILIES}
 
 
 class IndexWriter:
@@ -143,9 +115,9 @@ class IndexWriter:
             self._db = Rdict(str(path), options, column_families=families)
         except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
             raise StoreCorrupted(f"the projection's index {path} cannot be opened: {error}") from error
-        self._families = {name: self._db.get_column_family(name) for name in FAMILIES}
-        self._handles = {name: self._db.get_column_family_handle(name) for name in FAMILIES}
-        self._families[META].put(keys.BUCKETS, b"%d" % self._buckets)
+        self._columns = {name: self._db.get_column_family(name) for name in COLUMN_FAMILIES}
+        self._handles = {name: self._db.get_column_family_handle(name) for name in COLUMN_FAMILIES}
+        self._columns[META.column].put(META.prefix + keys.BUCKETS, b"%d" % self._buckets)
 
     def __enter__(self) -> IndexWriter:
         return self
@@ -163,7 +135,7 @@ class IndexWriter:
 
     def _close_database(self) -> None:
         # Every handle keeps RocksDB's own lock until it is gone.
-        self._families.clear()
+        self._columns.clear()
         self._handles.clear()
         self._db.close()
 
@@ -179,22 +151,26 @@ class IndexWriter:
 
     # ----------------------------------------------------------------------- reading what was there
 
+    def _get(self, family: Family, key: bytes) -> bytes | None:
+        value: bytes | None = self._columns[family.column].get(family.prefix + key)
+        return value
+
     def positions(self, buckets: Iterable[int]) -> dict[int, Position]:
         """Where each bucket stands."""
         return {b: self._position(b) for b in buckets}
 
     def _position(self, bucket: int) -> Position:
-        value = self._families[META].get(keys.bucket_key(bucket))
+        value = self._get(META, keys.bucket_key(bucket))
         return Position() if value is None else decode_position(value)
 
     def task(self, task_id: str) -> TaskRecord | None:
         """The task's record."""
-        value = self._families[TASK].get(keys.task_key(task_id))
+        value = self._get(TASK, keys.task_key(task_id))
         return None if value is None else decode_task(task_id, value)
 
     def finished(self, task_id: str, occurrence_ts: int) -> Row | None:
         """The finished row of an occurrence, shown or superseded."""
-        value = self._families[FINISHED_ROWS].get(keys.row_key(task_id, occurrence_ts))
+        value = self._get(FINISHED_ROWS, keys.row_key(task_id, occurrence_ts))
         return None if value is None else decode_row(task_id, occurrence_ts, value)
 
     # ----------------------------------------------------------------------- writing
@@ -231,8 +207,8 @@ class IndexWriter:
         self._db.write(batch.batch)
         if self._unflushed >= _FLUSH_BYTES:
             with self._moving():
-                for family in self._families.values():
-                    family.flush()
+                for column in self._columns.values():
+                    column.flush()
             self._unflushed = 0
 
     def _count(self, batch: _Batch, differences: Mapping[tuple[Phase, int, str], int]) -> None:
@@ -244,15 +220,15 @@ class IndexWriter:
         for state, difference in totals.items():
             self._add(batch, META, keys.total_key(state), difference)
 
-    def _add(self, batch: _Batch, family: str, key: bytes, difference: int) -> None:
-        count = int(self._families[family].get(key) or 0) + difference
+    def _add(self, batch: _Batch, family: Family, key: bytes, difference: int) -> None:
+        count = int(self._get(family, key) or 0) + difference
         if count:
             batch.put(family, key, b"%d" % count)
         else:
             batch.delete(family, key)
 
     def _add_lateness(self, batch: _Batch, key: bytes, added: Mapping[int, int]) -> None:
-        value = self._families[LATENESS].get(key)
+        value = self._get(LATENESS, key)
         histogram = {} if value is None else decode_histogram(value)
         for bucket, count in added.items():
             histogram[bucket] = histogram.get(bucket, 0) + count
@@ -269,7 +245,7 @@ class IndexWriter:
         gone: dict[tuple[Phase, int, str], int] = {}
         dropped = 0
         last = b""
-        for key, value in self._scan(FINISHED_ROWS, bound, at_most):
+        for key, value in self._oldest(bound, at_most):
             task_id, occurrence = keys.read_row_key(key)
             row = decode_row(task_id, occurrence, value)
             batch.delete(ENDED, keys.ended_key(task_id, occurrence))
@@ -285,10 +261,11 @@ class IndexWriter:
         self._write(batch)
         return dropped
 
-    def _scan(self, family: str, end: bytes, at_most: int) -> list[tuple[bytes, bytes]]:
+    def _oldest(self, end: bytes, at_most: int) -> list[tuple[bytes, bytes]]:
+        """Keys and values of the first finished rows below `end`."""
         bounded = ReadOptions()
         bounded.set_iterate_upper_bound(end)
-        rows = self._families[family].iter(bounded)
+        rows = self._columns[AGEING].iter(bounded)
         rows.seek_to_first()
         found: list[tuple[bytes, bytes]] = []
         while rows.valid() and len(found) < at_most:
@@ -299,20 +276,21 @@ class IndexWriter:
 
 
 class _Batch:
-    """A WriteBatch that knows its families by name."""
+    """A WriteBatch that knows the parts of the database."""
 
     def __init__(self, handles: Mapping[str, Any]) -> None:
         self._handles = handles
         self.batch = WriteBatch(raw_mode=True)
 
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        self.batch.put(key, value, self._handles[family])
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        self.batch.put(family.prefix + key, value, self._handles[family.column])
 
-    def delete(self, family: str, key: bytes) -> None:
-        self.batch.delete(key, self._handles[family])
+    def delete(self, family: Family, key: bytes) -> None:
+        self.batch.delete(family.prefix + key, self._handles[family.column])
 
-    def delete_range(self, family: str, begin: bytes, end: bytes) -> None:
-        self.batch.delete_range(begin, end, self._handles[family])
+    def delete_range(self, family: Family, begin: bytes, end: bytes) -> None:
+        prefix = family.prefix
+        self.batch.delete_range(prefix + begin, prefix + end, self._handles[family.column])
 
 
 def _lock(data_dir: Path) -> int:

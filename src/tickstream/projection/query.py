@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from tickstream.model import Phase
 from tickstream.projection import keys
+from tickstream.projection.families import COUNTS, FAMILY_OF, Family
 from tickstream.projection.fold import FINISHED
-from tickstream.projection.index import COUNTS, FAMILY_OF
 from tickstream.projection.reader import View
 from tickstream.projection.rows import Row, TaskRecord, decode_rows
 
@@ -78,12 +78,12 @@ def rows_in(view: View, window: Window) -> Page:
 
 
 def _merged(
-    view: View, families: list[str], start: bytes, end: bytes, limit: int
+    view: View, families: list[Family], start: bytes, end: bytes, limit: int
 ) -> Iterator[list[tuple[bytes, Row]]]:
     """The rows of several families in one order, by chunks, each decoded by one call."""
     scans = {family: view.scan(family, start, end) for family in families}
     size = limit + 1
-    waiting: dict[str, list[tuple[bytes, bytes]]] = {family: [] for family in families}
+    waiting: dict[Family, list[tuple[bytes, bytes]]] = {family: [] for family in families}
     while scans or any(waiting.values()):
         for family in list(scans):
             if not waiting[family]:

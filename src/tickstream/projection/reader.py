@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,12 +21,13 @@ from rocksdict import AccessType, Rdict, ReadOptions
 from tickstream.errors import IndexNotReady
 from tickstream.model import Phase
 from tickstream.projection import keys, turn
-from tickstream.projection.index import (
+from tickstream.projection.families import (
+    COLUMN_FAMILIES,
     ENDED,
-    FAMILIES,
     FINISHED_ROWS,
     META,
     TASK,
+    Family,
     open_options,
 )
 from tickstream.projection.rows import Position, Row, TaskRecord, decode_position, decode_row, decode_task
@@ -40,44 +41,52 @@ _PAUSE_S: Final = 0.01
 class View:
     """One state of the index. Valid only inside `IndexReader.view()`."""
 
-    def __init__(self, families: dict[str, Any]) -> None:
-        self._families = families
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self._columns = columns
 
-    def scan(self, family: str, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, family: Family, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Keys and values with start <= key < end, ascending. Raises IndexNotReady on a read error."""
+        prefix = len(family.prefix)
         bounded = ReadOptions()
-        bounded.set_iterate_upper_bound(end)
-        rows = self._families[family].iter(bounded)
-        rows.seek(start)
+        bounded.set_iterate_upper_bound(family.prefix + end)
+        rows = self._columns[family.column].iter(bounded)
+        rows.seek(family.prefix + start)
         while rows.valid():
-            yield rows.key(), rows.value()
+            yield rows.key()[prefix:], rows.value()
             rows.next()
         _check(rows)
 
-    def latest(self, family: str, limit: int) -> list[tuple[bytes, bytes]]:
+    def latest(self, family: Family, limit: int) -> list[tuple[bytes, bytes]]:
         """The last `limit` keys and values, descending. Raises IndexNotReady on a read error."""
-        rows = self._families[family].iter()
-        rows.seek_to_last()
+        prefix = len(family.prefix)
+        bounded = ReadOptions()
+        bounded.set_iterate_lower_bound(family.prefix)
+        rows = self._columns[family.column].iter(bounded)
+        rows.seek_for_prev(family.prefix + keys.END)
         found: list[tuple[bytes, bytes]] = []
         while rows.valid() and len(found) < limit:
-            found.append((rows.key(), rows.value()))
+            found.append((rows.key()[prefix:], rows.value()))
             rows.prev()
         _check(rows)
         return found
 
+    def _get(self, family: Family, key: bytes) -> bytes | None:
+        value: bytes | None = self._columns[family.column].get(family.prefix + key)
+        return value
+
     def positions(self) -> dict[int, Position]:
         """Where each bucket stands, by bucket."""
-        size = int(self._families[META].get(keys.BUCKETS))
-        values = (self._families[META].get(keys.bucket_key(b)) for b in range(size))
+        size = int(self._get(META, keys.BUCKETS) or 0)
+        values = (self._get(META, keys.bucket_key(b)) for b in range(size))
         return {b: Position() if v is None else decode_position(v) for b, v in enumerate(values)}
 
     def total(self, state: Phase) -> int:
         """How many rows are in `state`."""
-        return int(self._families[META].get(keys.total_key(state)) or 0)
+        return int(self._get(META, keys.total_key(state)) or 0)
 
     def task(self, task_id: str) -> TaskRecord | None:
         """The task's record."""
-        value = self._families[TASK].get(keys.task_key(task_id))
+        value = self._get(TASK, keys.task_key(task_id))
         return None if value is None else decode_task(task_id, value)
 
     def finished_of(self, task_id: str, limit: int) -> list[Row]:
@@ -86,7 +95,7 @@ class View:
         rows: list[Row] = []
         for key, _ in self.scan(ENDED, prefix, prefix + keys.END):
             _, occurrence = keys.read_ended_key(key)
-            value = self._families[FINISHED_ROWS].get(keys.row_key(task_id, occurrence))
+            value = self._get(FINISHED_ROWS, keys.row_key(task_id, occurrence))
             if value is not None and not (row := decode_row(task_id, occurrence, value)).superseded:
                 rows.append(row)
             if len(rows) == limit:
@@ -103,7 +112,7 @@ class IndexReader:
         self._turn: Turn | None = None
         self._reason = "nothing was ever written"
         self._db: Any = None
-        self._families: dict[str, Any] = {}
+        self._columns: dict[str, Any] = {}
         self._scratch = tempfile.TemporaryDirectory(prefix="tickstream-reader-")
 
     def __enter__(self) -> IndexReader:
@@ -129,7 +138,7 @@ class IndexReader:
         """
         with self._lock:
             self._refresh()
-            yield View(self._families)
+            yield View(self._columns)
 
     def _refresh(self) -> None:
         """Stand on the newest state that is whole (turn.py)."""
@@ -176,11 +185,11 @@ class IndexReader:
             column_families=families,
             access_type=AccessType.secondary(scratch),
         )
-        self._families = {family: self._db.get_column_family(family) for family in FAMILIES}
+        self._columns = {name: self._db.get_column_family(name) for name in COLUMN_FAMILIES}
         self._turn = now
 
     def _close(self) -> None:
-        self._families.clear()
+        self._columns.clear()
         self._turn = None
         if self._db is not None:
             self._db.close()

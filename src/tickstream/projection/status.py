@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from tickstream.model import Phase
 from tickstream.projection import keys, lateness, query
+from tickstream.projection.families import FAILURES, LATENESS, RUNNING, UPCOMING
 from tickstream.projection.freshness import Freshness
-from tickstream.projection.index import FAILURES, LATENESS, RUNNING, UPCOMING
 from tickstream.projection.keys import MINUTE_MS
 from tickstream.projection.lateness import Stage
 from tickstream.projection.reader import View
