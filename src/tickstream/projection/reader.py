@@ -58,14 +58,12 @@ class View:
 
     def latest(self, family: Family, limit: int) -> list[tuple[bytes, bytes]]:
         """The last `limit` keys and values, descending. Raises IndexNotReady on a read error."""
-        prefix = len(family.prefix)
-        bounded = ReadOptions()
-        bounded.set_iterate_lower_bound(family.prefix)
-        rows = self._columns[family.column].iter(bounded)
+        rows = self._columns[family.column].iter()
         rows.seek_for_prev(family.prefix + keys.END)
         found: list[tuple[bytes, bytes]] = []
-        while rows.valid() and len(found) < limit:
-            found.append((rows.key()[prefix:], rows.value()))
+        # A lower bound set on the iterator is not kept to by seek_for_prev.
+        while len(found) < limit and rows.valid() and rows.key().startswith(family.prefix):
+            found.append((rows.key()[len(family.prefix) :], rows.value()))
             rows.prev()
         _check(rows)
         return found
