@@ -19,14 +19,13 @@ from tickstream.projection.status import minute_list
 
 def row_object(row: Row) -> dict[str, Any]:
     """A listing row. Times ms UTC, null when unknown or not yet."""
-    queue, handler, labels = row.columns
     return {
         "task_id": row.task_id,
         "occurrence_ts": row.occurrence_ts,
         "state": row.state.value,
-        "queue": queue,
-        "handler": handler,
-        "labels": labels,
+        "queue": row.queue,
+        "handler": row.handler,
+        "labels": row.labels,
         "attempt": row.attempt,
         "worker": row.worker,
         "decided_ms": _time(row.decided_ms),
@@ -34,7 +33,7 @@ def row_object(row: Row) -> dict[str, Any]:
         "started_ms": _time(row.started_ms),
         "ended_ms": _time(row.ended_ms),
         "error": row.error,
-        "rev": f"{row.rev.offset}:{row.rev.item}",
+        "rev": f"{row.rev_offset}:{row.rev_item}",
     }
 
 

@@ -165,24 +165,38 @@ def live_rows(
     if state is None:
         return rows
     for run in state.runs:
-        row = Row(
+        row = _unfinished(
             task_id,
             run.occurrence_ts,
             Phase.DISPATCHED,
             run.rev,
             columns.get(run.rev, UNKNOWN),
             run.attempt,
-            decided_ms=run.decided_ms,
+            run.decided_ms,
         )
         other = rows.get(run.occurrence_ts)
         if other is None or (row.rev, row.attempt) > (other.rev, other.attempt):
             rows[run.occurrence_ts] = row
     waits = state.next_occurrence_ts
     if waits != NEVER and definition is not None and definition.rev == state.rev:
-        row = Row(task_id, waits, Phase.SCHEDULED, state.rev, definition.columns)
+        row = _unfinished(task_id, waits, Phase.SCHEDULED, state.rev, definition.columns)
         if waits not in rows or row.rev > rows[waits].rev:
             rows[waits] = row
     return rows
+
+
+def _unfinished(
+    task_id: str,
+    occurrence_ts: int,
+    state: Phase,
+    rev: Rev,
+    columns: Columns,
+    attempt: int = 0,
+    decided_ms: int = NEVER,
+) -> Row:
+    return Row(
+        task_id, occurrence_ts, state, *columns, attempt, "", decided_ms, NEVER, NEVER, NEVER, "", *rev
+    )
 
 
 def finished_row(outcome: History, columns: Columns) -> Row:
@@ -191,8 +205,9 @@ def finished_row(outcome: History, columns: Columns) -> Row:
         outcome.task_id,
         outcome.occurrence_ts,
         Phase(outcome.outcome.value.lower()),
-        outcome.rev,
-        Columns(outcome.queue, outcome.handler or columns.handler, columns.labels),
+        outcome.queue,
+        outcome.handler or columns.handler,
+        columns.labels,
         outcome.attempt,
         outcome.worker,
         outcome.decided_ms,
@@ -200,6 +215,7 @@ def finished_row(outcome: History, columns: Columns) -> Row:
         outcome.started_ms,
         outcome.ended_ms,
         outcome.error,
+        *outcome.rev,
     )
 
 
@@ -249,4 +265,4 @@ def _counted(live: Row | None, finished: Row | None) -> Iterator[Row]:
 
 
 def _counter(row: Row) -> tuple[Phase, int, str]:
-    return row.state, minute_of(row.occurrence_ts), row.columns.queue
+    return row.state, minute_of(row.occurrence_ts), row.queue

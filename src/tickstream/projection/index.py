@@ -250,7 +250,7 @@ class IndexWriter:
             row = decode_row(task_id, occurrence, value)
             batch.delete(ENDED, keys.ended_key(task_id, occurrence))
             if not row.superseded:
-                counter = (row.state, keys.minute_of(occurrence), row.columns.queue)
+                counter = (row.state, keys.minute_of(occurrence), row.queue)
                 gone[counter] = gone.get(counter, 0) - 1
             dropped, last = dropped + 1, key
         if dropped:

@@ -125,12 +125,12 @@ def _matcher(window: Window) -> Callable[[Row], bool]:
     if window.states and not window.states >= FINISHED:
         tests.append(lambda row: row.state in window.states)
     if window.queue:
-        tests.append(lambda row: row.columns.queue == window.queue)
+        tests.append(lambda row: row.queue == window.queue)
     if window.handler:
-        tests.append(lambda row: row.columns.handler == window.handler)
+        tests.append(lambda row: row.handler == window.handler)
     if window.labels:
         wanted = window.labels
-        tests.append(lambda row: all(row.columns.labels.get(k) == v for k, v in wanted))
+        tests.append(lambda row: all(row.labels.get(k) == v for k, v in wanted))
     if window.id_prefix:
         tests.append(lambda row: row.task_id.startswith(window.id_prefix))
     if not tests:

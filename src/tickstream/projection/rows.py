@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from tickstream.model import NEVER, Outcome, Phase, Rev, RunState, TaskState
+from tickstream.model import Outcome, Phase, Rev, RunState, TaskState
 
 FORMAT_VERSION: Final = 1
 """Of keys and values together; a database of another version is built anew."""
@@ -40,22 +40,38 @@ class Definition(NamedTuple):
 
 
 class Row(NamedTuple):
-    """All that a listing shows of one occurrence. Times are ms UTC, NEVER when unknown or not yet."""
+    """All that a listing shows of one occurrence. Times are ms UTC, NEVER when unknown or not yet.
+
+    Flat, and stored in this order: a page of a thousand is made without an object in between.
+    """
 
     task_id: str
     occurrence_ts: int
     state: Phase
-    rev: Rev
-    columns: Columns
-    attempt: int = 0
-    worker: str = ""
-    decided_ms: int = NEVER
-    fetched_ms: int = NEVER
-    started_ms: int = NEVER
-    ended_ms: int = NEVER
-    error: str = ""
+    queue: str
+    handler: str
+    labels: dict[str, str]
+    attempt: int
+    worker: str
+    decided_ms: int
+    fetched_ms: int
+    started_ms: int
+    ended_ms: int
+    error: str
+    rev_offset: int
+    rev_item: int
     superseded: bool = False
     """A finished row that a newer definition's row stands in front of: kept, neither shown nor counted."""
+
+    @property
+    def rev(self) -> Rev:
+        """The definition that it belongs to."""
+        return Rev(self.rev_offset, self.rev_item)
+
+    @property
+    def columns(self) -> Columns:
+        """Those of its definition."""
+        return Columns(self.queue, self.handler, self.labels)
 
 
 class LiveRow(NamedTuple):
@@ -116,40 +132,11 @@ def encode_row(row: Row) -> bytes:
 
 
 def _row_list(row: Row) -> list[Any]:
-    queue, handler, labels = row.columns
-    return [
-        row.state.value,
-        queue,
-        handler,
-        labels,
-        row.attempt,
-        row.worker,
-        row.decided_ms,
-        row.fetched_ms,
-        row.started_ms,
-        row.ended_ms,
-        row.error,
-        *row.rev,
-        int(row.superseded),
-    ]
+    return [row.state.value, *row[3:-1], int(row.superseded)]
 
 
 def _row(task_id: str, occurrence_ts: int, v: list[Any]) -> Row:
-    return Row(
-        task_id,
-        occurrence_ts,
-        _PHASES[v[0]],
-        Rev(v[11], v[12]),
-        Columns(v[1], v[2], v[3]),
-        v[4],
-        v[5],
-        v[6],
-        v[7],
-        v[8],
-        v[9],
-        v[10],
-        bool(v[13]),
-    )
+    return Row(task_id, occurrence_ts, _PHASES[v[0]], *v[1:])
 
 
 def decode_row(task_id: str, occurrence_ts: int, value: bytes) -> Row:

@@ -89,7 +89,7 @@ def _overdue(view: View, now_ms: int) -> dict[str, Any]:
     for key, value in current:
         task_id, occurrence = keys.read_row_key(key)
         row = decode_row(task_id, occurrence, value)
-        entry = queues.setdefault(row.columns.queue, {"count": 0, "oldest_ts": occurrence})
+        entry = queues.setdefault(row.queue, {"count": 0, "oldest_ts": occurrence})
         entry["count"] += 1
     return {
         "count": sum(entry["count"] for entry in queues.values()),
@@ -104,7 +104,7 @@ def _oldest(view: View, queue: str, minute_ms: int) -> int:
     rows = view.scan(UPCOMING, keys.instant(minute_ms), keys.instant(minute_ms + MINUTE_MS))
     for key, value in islice(rows, MAX_OVERDUE_ROWS):
         task_id, occurrence = keys.read_row_key(key)
-        if decode_row(task_id, occurrence, value).columns.queue == queue:
+        if decode_row(task_id, occurrence, value).queue == queue:
             return occurrence
     return minute_ms
 
