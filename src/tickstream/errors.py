@@ -166,3 +166,30 @@ class IndexNotReady(TickstreamError):
 
 class IndexOutdated(TickstreamError):
     """The index cannot be carried on from where it stands: wipe it and build it anew."""
+
+
+# --------------------------------------------------------------------------- schedules
+
+
+class InvalidSchedule(InvalidInput):
+    """The schedule cannot be read, or its standard forbids it."""
+
+    def __init__(self, part: str, value: object, reason: str) -> None:
+        self.part = part
+        super().__init__(f"{part} {value!r}: {reason}")
+
+
+class UnknownZone(InvalidInput):
+    """There is no such zone in the tz database."""
+
+    def __init__(self, key: object, version: str) -> None:
+        super().__init__(
+            f"zone {key!r} is not in the tz database ({version}); use an IANA name, for example Europe/Berlin or UTC"
+        )
+
+
+class NeverOccurs(InvalidInput):
+    """The schedule is well formed, and no instant answers it."""
+
+    def __init__(self, schedule: object, why: str) -> None:
+        super().__init__(f"{schedule} never occurs: {why}")

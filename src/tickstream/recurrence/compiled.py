@@ -1,0 +1,139 @@
+"""A schedule made ready to answer: what is next, what was before, what lies between.
+
+Pure: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from tickstream.errors import InvalidSchedule, NeverOccurs
+from tickstream.recurrence.civil import DAY, LAST_DAY
+from tickstream.recurrence.cron import CronTimes
+from tickstream.recurrence.moments import InElapsedTime, OnWallClock
+from tickstream.recurrence.rfc5545 import Moments, last_counted, recurrence
+from tickstream.recurrence.values import Cron, Every, Pointer, Rrule, Schedule, Subday
+from tickstream.recurrence.zones import Zone, load_zone
+
+
+class Occurrences:
+    """The occurrences of one schedule; an answer takes the same time at any age of the schedule."""
+
+    def __init__(self, next_after: Callable[[int], Pointer | None], zone: Zone, earliest_ms: int) -> None:
+        """Nothing may occur before `earliest_ms`."""
+        self.next_after: Final = next_after
+        """The first occurrence later than an instant (ms, UTC); None when none follows."""
+        self.zone: Final = zone
+        self._earliest_ms: Final = earliest_ms
+
+    def first(self) -> Pointer | None:
+        """The first occurrence of all."""
+        return self.next_after(self._earliest_ms - 1)
+
+    def after(self, instant_ms: int) -> Iterator[Pointer]:
+        """Every occurrence later than `instant_ms`, in order; without end if the schedule has none."""
+        pointer = self.next_after(instant_ms)
+        while pointer is not None:
+            yield pointer
+            pointer = self.next_after(pointer.next_occurrence_ts)
+
+    def previous(self, before_ms: int) -> Pointer | None:
+        """The last occurrence earlier than `before_ms`; None when there is none."""
+        distance = 1_000
+        while (found := self._within(before_ms - distance, before_ms)) is None:
+            if before_ms - distance < self._earliest_ms:
+                return None
+            distance *= 2
+        # Halve the stretch in which the last one must lie, until nothing fits between it and the end.
+        low, high = found.next_occurrence_ts, before_ms
+        while high - low > 1:
+            middle = (low + high) // 2
+            later = self._within(middle, before_ms)
+            if later is None:
+                high = middle
+            else:
+                found, low = later, later.next_occurrence_ts
+        return found
+
+    def _within(self, after_ms: int, before_ms: int) -> Pointer | None:
+        found = self.next_after(after_ms)
+        return found if found is not None and found.next_occurrence_ts < before_ms else None
+
+
+@lru_cache(maxsize=16_384)
+def compile_schedule(schedule: Schedule) -> Occurrences:
+    """The occurrences of `schedule`; equal schedules share one. Raises InvalidSchedule, UnknownZone."""
+    match schedule:
+        case Rrule():
+            found = recurrence(schedule)
+            return Occurrences(
+                _in_ms(found.moments, found.earliest, None), found.zone, found.earliest * 1_000
+            )
+        case Cron():
+            return _cron(schedule)
+        case Every():
+            return _every(schedule)
+
+
+def admit(schedule: Schedule) -> Schedule:
+    """The schedule as it is to be stored: checked, and COUNT turned into the last occurrence.
+
+    Raises InvalidSchedule, UnknownZone, and NeverOccurs for one without any occurrence.
+    """
+    if isinstance(schedule, Rrule) and schedule.last is None:
+        schedule = replace(schedule, last=last_counted(schedule))
+    if compile_schedule(schedule).first() is None:
+        raise NeverOccurs(_name(schedule), "no date and time answers all of its parts")
+    return schedule
+
+
+def _name(schedule: Schedule) -> str:
+    match schedule:
+        case Rrule(rule=rule, start=start):
+            return f"{rule or 'the list of dates'!r} from {start}"
+        case Cron(expression=expression):
+            return f"cron {expression!r}"
+        case Every(interval_ms=interval_ms):
+            return f"every {interval_ms} ms"
+
+
+def _every(schedule: Every) -> Occurrences:
+    interval, anchor, end = schedule.interval_ms, schedule.anchor_ms, schedule.end_ms
+    if interval <= 0:
+        raise InvalidSchedule("every", interval, "the interval must be at least a millisecond")
+    zone = load_zone(schedule.zone)
+
+    def next_after(after_ms: int) -> Pointer | None:
+        instant = anchor if after_ms < anchor else after_ms + interval - (after_ms - anchor) % interval
+        if end is not None and instant >= end:
+            return None
+        segment = zone.segment(instant // 1_000)
+        return Pointer(instant // 1_000 + segment.offset, segment.fold(instant // 1_000), instant)
+
+    return Occurrences(next_after, zone, anchor)
+
+
+def _cron(schedule: Cron) -> Occurrences:
+    zone, times, policy = load_zone(schedule.zone), CronTimes(schedule.expression), schedule.policy
+    start = -(-schedule.start_ms // 1_000)
+    moments: Moments = OnWallClock(zone, times.next_local, policy.gap, policy.fold)
+    if times.starred and policy.subday is Subday.ELAPSED:
+        moments = InElapsedTime(zone, lambda _offset, after, _until: times.next_local(after), start)
+    return Occurrences(_in_ms(moments, start, schedule.end_ms), zone, start * 1_000)
+
+
+def _in_ms(moments: Moments, start: int, end_ms: int | None) -> Callable[[int], Pointer | None]:
+    """Nothing before `start` (seconds), nothing from `end_ms` on, nothing beyond the calendar."""
+    calendar_end = LAST_DAY * DAY * 1_000
+    end = calendar_end if end_ms is None else min(end_ms, calendar_end)
+
+    def next_after(after_ms: int) -> Pointer | None:
+        moment = moments(max(after_ms // 1_000, start - 1))
+        if moment is None or moment.instant * 1_000 >= end:
+            return None
+        return Pointer(moment.nominal_local, moment.fold, moment.instant * 1_000)
+
+    return next_after
