@@ -150,3 +150,20 @@ def test_while_the_writer_moves_a_reader_keeps_what_it_has(
         turn.write(tmp_path, settled.next.next)
         with reader.view() as view, newcomer.view() as fresh:
             assert len(query.rows_in(view, Window()).rows) == len(query.rows_in(fresh, Window()).rows) == 4
+
+
+def test_what_was_caught_up_with_across_a_flush_is_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with new_index(tmp_path) as index, IndexReader(tmp_path) as reader:
+        fold_in(index, scheduled(3))
+        with reader.view():
+            pass
+        settled = turn.read(tmp_path)
+        assert settled is not None
+        # The writer begins to move after the reader has looked, and before it has caught up.
+        looks = [settled, settled.next, settled.next, settled.next]
+        monkeypatch.setattr(turn, "read", lambda _: looks.pop(0))
+        monkeypatch.setattr("tickstream.projection.reader._TRIES", 3)
+        with pytest.raises(IndexNotReady, match="written out"), reader.view():
+            pass

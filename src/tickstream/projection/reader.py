@@ -7,6 +7,7 @@ positions in one answer belong together.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 import time
@@ -101,16 +102,35 @@ class View:
         return rows
 
 
+class _Secondary:
+    """An open database of one turn. Whole for as long as it was never caught up with across a flush."""
+
+    def __init__(self, data_dir: Path, opened: Turn, scratch: str) -> None:
+        self.turn = opened
+        self._scratch = tempfile.mkdtemp(dir=scratch)
+        options, families = open_options()
+        self.db = Rdict(
+            str(data_dir / opened.name),
+            options,
+            column_families=families,
+            access_type=AccessType.secondary(self._scratch),
+        )
+        self.columns = {name: self.db.get_column_family(name) for name in COLUMN_FAMILIES}
+
+    def close(self) -> None:
+        self.columns.clear()
+        self.db.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
 class IndexReader:
     """Read access to a projection's data directory. A context manager, usable from several threads."""
 
     def __init__(self, data_dir: Path) -> None:
         self._dir = data_dir
         self._lock = threading.Lock()
-        self._turn: Turn | None = None
+        self._now: _Secondary | None = None
         self._reason = "nothing was ever written"
-        self._db: Any = None
-        self._columns: dict[str, Any] = {}
         self._scratch = tempfile.TemporaryDirectory(prefix="tickstream-reader-")
 
     def __enter__(self) -> IndexReader:
@@ -127,6 +147,11 @@ class IndexReader:
             self._close()
             self._scratch.cleanup()
 
+    def _close(self) -> None:
+        if self._now is not None:
+            self._now.close()
+            self._now = None
+
     @contextmanager
     def view(self) -> Iterator[View]:
         """The index as it is now. Raises IndexNotReady when there is none.
@@ -135,68 +160,61 @@ class IndexReader:
         Python binding runs one call at a time anyway.
         """
         with self._lock:
-            self._refresh()
-            yield View(self._columns)
+            yield View(self._newest().columns)
 
-    def _refresh(self) -> None:
-        """Stand on the newest state that is whole (turn.py)."""
+    def _newest(self) -> _Secondary:
+        """The newest state that is whole (turn.py); while the writer moves, the one from before."""
         for _ in range(_TRIES):
-            now = turn.read(self._dir)
-            if now is None:
+            settled = turn.read(self._dir)
+            if settled is None:
                 break
-            try:
-                if self._stands_on(now):
-                    return
-            except IndexNotReady as error:
-                # A file that a compaction has just removed is not missed the next time.
-                self._close()
-                self._reason = str(error)
+            if not settled.moving:
+                try:
+                    self._follow(settled)
+                except IndexNotReady as error:
+                    # A file that a compaction has just removed is not missed the next time.
+                    self._reason = str(error)
+            if self._now is not None:
+                return self._now
+            if settled.moving:
+                self._reason = "it is being opened or written out"
             time.sleep(_PAUSE_S)
         raise IndexNotReady(
             f"there is no index to read in {self._dir} ({self._reason}); "
             "is the projection running on it? (tickstream projection run --data)"
         )
 
-    def _stands_on(self, now: Turn) -> bool:
-        if now.moving:
-            # What was read before is still whole, as long as it is not caught up with.
-            self._reason = "it is being opened or written out"
-            return self._turn is not None
-        try:
-            if now != self._turn:
+    def _follow(self, settled: Turn) -> None:
+        """Go on to `settled`. Afterwards what stands is whole: newer if all went well, else older or nothing."""
+        if self._now is not None and self._now.turn == settled:
+            try:
+                with _rocksdb_errors():
+                    self._now.db.try_catch_up_with_primary()
+            except IndexNotReady:
                 self._close()
-                self._open(now)
-            self._db.try_catch_up_with_primary()
-        except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
-            raise IndexNotReady(str(error)) from error
-        if turn.read(self._dir) != now:
+                raise
+            if turn.read(self._dir) != settled:
+                self._close()
+            return
+        with _rocksdb_errors():
+            fresh = _Secondary(self._dir, settled, self._scratch.name)
+        if turn.read(self._dir) == settled:
             self._close()
-            return False
-        return True
+            self._now = fresh
+        else:
+            fresh.close()
 
-    def _open(self, now: Turn) -> None:
-        options, families = open_options()
-        scratch = tempfile.mkdtemp(dir=self._scratch.name)
-        self._db = Rdict(
-            str(self._dir / now.name),
-            options,
-            column_families=families,
-            access_type=AccessType.secondary(scratch),
-        )
-        self._columns = {name: self._db.get_column_family(name) for name in COLUMN_FAMILIES}
-        self._turn = now
 
-    def _close(self) -> None:
-        self._columns.clear()
-        self._turn = None
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+@contextmanager
+def _rocksdb_errors() -> Iterator[None]:
+    """rocksdict has no narrower class than Exception for what RocksDB reports."""
+    try:
+        yield
+    except Exception as error:
+        raise IndexNotReady(f"it cannot be read just now: {error}") from error
 
 
 def _check(rows: Any) -> None:
     """An iterator stops at a corrupt block as if it were the end; only its status tells."""
-    try:
+    with _rocksdb_errors():
         rows.status()
-    except Exception as error:  # rocksdict has no narrower class for what RocksDB reports
-        raise IndexNotReady(f"the index could not be read to the end: {error}") from error
