@@ -20,7 +20,7 @@ from tickstream.codec.avro import (
     schemaless_reader,
 )
 from tickstream.errors import MalformedValue
-from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, Verb
+from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, RunTerms, Verb
 
 _COMMAND: Final = Schema("Command")
 _COMMAND_BATCH: Final = Schema("CommandBatch")
@@ -67,9 +67,18 @@ def encode_command(command: Command) -> bytes:
 
 
 def _options(options: Options) -> bytes:
-    """The second branch of the union, and its three fields."""
-    if_exists = b"\x00" if options.if_exists is IfExists.REPLACE else b"\x02"
-    return b"\x02" + if_exists + (b"\x01" if options.allow_past else b"\x00") + avro_long(options.not_after)
+    """The second branch of the union, and its fields."""
+    terms = options.terms
+    return b"".join(
+        (
+            b"\x02",
+            b"\x00" if options.if_exists is IfExists.REPLACE else b"\x02",
+            b"\x01" if options.allow_past else b"\x00",
+            avro_long(options.not_after),
+            b"\x01" if options.running else b"\x00",
+            b"\x00" if terms is None else b"\x02" + b"".join(avro_long(field) for field in terms),
+        )
+    )
 
 
 def _command(datum: dict[str, Any]) -> Command:
@@ -80,10 +89,19 @@ def _command(datum: dict[str, Any]) -> Command:
         datum["task_id"],
         datum["when"],
         datum["queue"],
-        DEFAULT_OPTIONS
-        if options is None
-        else Options(IfExists(options["if_exists"]), options["allow_past"], options["not_after"]),
+        DEFAULT_OPTIONS if options is None else _read_options(options),
         datum["body"],
+    )
+
+
+def _read_options(datum: dict[str, Any]) -> Options:
+    terms = datum["terms"]
+    return Options(
+        IfExists(datum["if_exists"]),
+        datum["allow_past"],
+        datum["not_after"],
+        datum["running"],
+        None if terms is None else RunTerms(**terms),
     )
 
 

@@ -22,6 +22,8 @@ from tickstream.model import (
     ReportKind,
     Rev,
     RunState,
+    Signal,
+    SignalKind,
     TaskSpec,
     TaskState,
     Verdict,
@@ -37,6 +39,7 @@ _WORK: Final = Schema("Work")
 _REPORT_BATCH: Final = Schema("ReportBatch")
 _HISTORY: Final = Schema("History")
 _VERDICT_BATCH: Final = Schema("VerdictBatch")
+_SIGNAL: Final = Schema("Signal")
 # Looking a symbol up is cheaper than the Enum's constructor, and these are read per record.
 _REPORT_KINDS: Final = {k.value: k for k in ReportKind}
 _VERDICT_KINDS: Final = {k.value: k for k in VerdictKind}
@@ -102,6 +105,11 @@ def encode_state(state: TaskState) -> bytes:
                     "rev_offset": run.rev.offset,
                     "rev_item": run.rev.item,
                     "decided_ms": run.decided_ms,
+                    "holder": run.holder,
+                    "worker": run.worker,
+                    "failures": run.failures,
+                    "releases": run.releases,
+                    "retry_at_ms": run.retry_at_ms,
                 }
                 for run in state.runs
             ],
@@ -123,7 +131,17 @@ def decode_state(value: bytes) -> TaskState:
         d["next_occurrence_ts"],
         d["last_occurrence_ts"],
         tuple(
-            RunState(r["occurrence_ts"], r["attempt"], Rev(r["rev_offset"], r["rev_item"]), r["decided_ms"])
+            RunState(
+                r["occurrence_ts"],
+                r["attempt"],
+                Rev(r["rev_offset"], r["rev_item"]),
+                r["decided_ms"],
+                r["holder"],
+                r["worker"],
+                r["failures"],
+                r["releases"],
+                r["retry_at_ms"],
+            )
             for r in d["runs"]
         ),
         _OUTCOMES[d["outcome"]] if d["outcome"] else None,
@@ -214,6 +232,18 @@ def decode_history(value: bytes | None) -> History:
     datum = _unflat(_HISTORY.read(value))
     datum["outcome"] = _OUTCOMES[datum["outcome"]]
     return History(**datum)
+
+
+def encode_signal(signal: Signal) -> bytes:
+    """A Signal in single-object encoding."""
+    return _SIGNAL.write(signal._asdict() | {"kind": signal.kind.value})
+
+
+def decode_signal(value: bytes | None) -> Signal:
+    """What `encode_signal` wrote. Raises UnknownSchema or MalformedValue."""
+    datum = _SIGNAL.read(value)
+    datum["kind"] = SignalKind(datum["kind"])
+    return Signal(**datum)
 
 
 # --------------------------------------------------------------------------- verdicts

@@ -23,6 +23,7 @@ from tickstream.dispatcher.engine import (
 )
 from tickstream.errors import CodecError
 from tickstream.model import (
+    DEFAULT_TERMS,
     NEVER,
     Command,
     DeadReason,
@@ -208,6 +209,8 @@ class BucketTurn:
                 run.attempt,
                 run.rev,
                 run.decided_ms,
+                DEFAULT_TERMS.lease_ms,
+                DEFAULT_TERMS.timeout_ms,
                 body,
             )
             self._work.append((queue, work))

@@ -10,6 +10,7 @@ third of its price to make.
 from tickstream.model.commands import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
+    DEFAULT_TERMS,
     NEVER,
     Body,
     BoundCall,
@@ -18,6 +19,7 @@ from tickstream.model.commands import (
     Options,
     Receipt,
     Rev,
+    RunTerms,
     Verb,
 )
 from tickstream.model.ids import (
@@ -32,10 +34,13 @@ from tickstream.model.ids import (
     murmur2,
 )
 from tickstream.model.outcomes import (
+    NO_RETRY,
     DeadReason,
     History,
     Report,
     ReportKind,
+    Signal,
+    SignalKind,
     Verdict,
     Work,
 )
@@ -58,8 +63,10 @@ from tickstream.model.tasks import (
 __all__ = [
     "DEFAULT_OPTIONS",
     "DEFAULT_QUEUE",
+    "DEFAULT_TERMS",
     "MAX_TASK_ID_BYTES",
     "NEVER",
+    "NO_RETRY",
     "RECENT_COMMANDS",
     "Body",
     "BoundCall",
@@ -81,6 +88,9 @@ __all__ = [
     "ReportKind",
     "Rev",
     "RunState",
+    "RunTerms",
+    "Signal",
+    "SignalKind",
     "TaskSpec",
     "TaskState",
     "Verb",

@@ -50,6 +50,23 @@ class IfExists(Enum):
     REJECT = "REJECT"
 
 
+class RunTerms(NamedTuple):
+    """How the runs of a task are leased and retried. Times in ms."""
+
+    lease_ms: int = 10_000
+    """A claimed run without a heartbeat for that long is lost."""
+    timeout_ms: int = 3_600_000
+    """The longest execution of one attempt."""
+    attempts: int = 5
+    """Failures and expiries until the work is given up."""
+    backoff_ms: int = 1_000
+    """Before the second attempt; doubles with every further failure."""
+    backoff_cap_ms: int = 600_000
+
+
+DEFAULT_TERMS: Final = RunTerms()
+
+
 class Options(NamedTuple):
     """The rare parts of a command."""
 
@@ -58,6 +75,10 @@ class Options(NamedTuple):
     """Accept a run_at further back than the past limit."""
     not_after: int = NEVER
     """On a re-send: offset of the first send; a definition made after it is left alone."""
+    running: bool = False
+    """A Cancel also asks work that runs already to stop."""
+    terms: RunTerms | None = None
+    """None: DEFAULT_TERMS."""
 
 
 DEFAULT_OPTIONS: Final = Options()
@@ -95,3 +116,5 @@ class BoundCall(NamedTuple):
     handler: str
     queue: str
     payload: bytes
+    terms: RunTerms | None = None
+    """The handler's, None: DEFAULT_TERMS."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from tickstream.model.commands import Receipt, Rev
+from tickstream.model.commands import NEVER, Receipt, Rev
 from tickstream.model.tasks import Outcome, VerdictKind
 
 
@@ -21,12 +21,22 @@ class Work(NamedTuple):
     attempt: int
     rev: Rev
     decided_ms: int
+    lease_ms: int
+    timeout_ms: int
     body: bytes
+
+
+NO_RETRY: Final = -2
+"""As a report's retry_ms: give the work up."""
 
 
 class ReportKind(Enum):
     """What a worker says of a run."""
 
+    CLAIMED = "CLAIMED"
+    HEARTBEAT = "HEARTBEAT"
+    RELEASED = "RELEASED"
+    """Handed back: not started, another worker may."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
 
@@ -46,6 +56,14 @@ class Report(NamedTuple):
     ended_ms: int
     error: str
     """`ExceptionType: message` of a failure, else empty."""
+    retry_ms: int = NEVER
+    """Of FAILED: the pause before the next attempt; NEVER: the policy decides; NO_RETRY: give up."""
+    result: bytes = b""
+    """Of SUCCEEDED: what the handler returned, as JSON, at most 4 KiB."""
+    progress: int = NEVER
+    """Of HEARTBEAT: thousandths done, NEVER: not said."""
+    note: str = ""
+    """Of HEARTBEAT: what the handler says it is doing."""
 
 
 class History(NamedTuple):
@@ -71,6 +89,25 @@ class History(NamedTuple):
     started_ms: int
     ended_ms: int
     error: str
+    result: bytes = b""
+    """What the handler returned, as JSON."""
+
+
+class SignalKind(Enum):
+    """Why a run is asked to stop."""
+
+    CANCELLED = "CANCELLED"
+    SUPERSEDED = "SUPERSEDED"
+
+
+class Signal(NamedTuple):
+    """A request to a running run to stop; best effort."""
+
+    run_id: bytes
+    kind: SignalKind
+    task_id: str
+    occurrence_ts: int
+    attempt: int
 
 
 class Verdict(NamedTuple):

@@ -12,21 +12,39 @@ RECENT_COMMANDS: Final = 8
 
 
 class Outcome(Enum):
-    """How an occurrence ended."""
+    """How an occurrence, or (the last two) one attempt of it, ended."""
 
     SUCCEEDED = "SUCCEEDED"
     DEAD = "DEAD"
     CANCELLED = "CANCELLED"
+    ATTEMPT_FAILED = "ATTEMPT_FAILED"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing follows for the occurrence."""
+        return self not in (Outcome.ATTEMPT_FAILED, Outcome.LEASE_EXPIRED)
 
 
 class RunState(NamedTuple):
-    """A run in flight: dispatched, its outcome not yet known."""
+    """An occurrence in flight: out with a worker, or waiting for its next attempt."""
 
     occurrence_ts: int
     attempt: int
+    """The one that is out; while waiting, the one to be dispatched at retry_at_ms."""
     rev: Rev
     """The definition it was dispatched under."""
     decided_ms: int
+    holder: bytes = b""
+    """run_id of the run that claimed the attempt, empty before."""
+    worker: str = ""
+    """Of the holder."""
+    failures: int = 0
+    """Attempts that failed or expired so far."""
+    releases: int = 0
+    """Times in a row that a worker handed it back without starting it."""
+    retry_at_ms: int = NEVER
+    """When the attempt is to be dispatched, NEVER while it is out."""
 
 
 class VerdictKind(Enum):
@@ -103,6 +121,8 @@ class DueKind(IntEnum):
     """Dispatch the occurrence."""
     FORGET = 1
     """Drop the stub of an ended task."""
+    RETRY = 2
+    """Dispatch the next attempt of the occurrence."""
 
 
 class DueEntry(NamedTuple):
