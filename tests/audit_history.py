@@ -24,6 +24,7 @@ from tickstream.codec import (
 from tickstream.model import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
+    DEFAULT_TERMS,
     NEVER,
     Claim,
     Command,
@@ -176,6 +177,8 @@ class Written:
             attempt,
             Rev(rev.offset, rev.item),
             occurrence_ts if decided_ms is None else decided_ms,
+            DEFAULT_TERMS.lease_ms,
+            DEFAULT_TERMS.timeout_ms,
             b"body",
         )
         self.append(self.names.work(DEFAULT_QUEUE), work.bucket, task_id.encode(), encode_work(work))

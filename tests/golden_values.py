@@ -19,6 +19,7 @@ from tickstream.codec import (
     encode_history,
     encode_progress,
     encode_reports,
+    encode_signal,
     encode_spec,
     encode_state,
     encode_verdicts,
@@ -27,6 +28,7 @@ from tickstream.codec import (
 from tickstream.model import (
     DEFAULT_OPTIONS,
     NEVER,
+    NO_RETRY,
     Body,
     Claim,
     Command,
@@ -42,6 +44,9 @@ from tickstream.model import (
     ReportKind,
     Rev,
     RunState,
+    RunTerms,
+    Signal,
+    SignalKind,
     TaskSpec,
     TaskState,
     Verb,
@@ -68,6 +73,16 @@ RARE = Command(
     Options(IfExists.REJECT, allow_past=True, not_after=1207),
     b"",
 )
+TERMS = Command(
+    ID,
+    Verb.SCHEDULE,
+    "mail:44",
+    INSTANT,
+    "default",
+    Options(terms=RunTerms(4_000, 90_000, 3, 250, 30_000)),
+    b"",
+)
+STOP = Command(OTHER_ID, Verb.CANCEL, "mail:44", NEVER, "", Options(running=True), b"")
 CANCEL = Command(OTHER_ID, Verb.CANCEL, "mail:42", NEVER, "", DEFAULT_OPTIONS, b"")
 FAILED = Report(
     ReportKind.FAILED,
@@ -81,7 +96,33 @@ FAILED = Report(
     INSTANT + 95,
     "ValueError: no such mailbox",
 )
-SUCCEEDED = FAILED._replace(kind=ReportKind.SUCCEEDED, run_id=OTHER_ID, error="")
+SUCCEEDED = FAILED._replace(kind=ReportKind.SUCCEEDED, run_id=OTHER_ID, error="", result=b'{"sent":2}')
+CLAIMED = FAILED._replace(kind=ReportKind.CLAIMED, ended_ms=NEVER, error="")
+HEARTBEAT = CLAIMED._replace(kind=ReportKind.HEARTBEAT, progress=370, note="37 of 100, größtenteils")
+RELEASED = CLAIMED._replace(kind=ReportKind.RELEASED, started_ms=NEVER)
+GIVEN_UP = FAILED._replace(attempt=2, retry_ms=NO_RETRY)
+POSTPONED = FAILED._replace(attempt=3, retry_ms=90_000)
+
+
+ENDED = History(
+    9,
+    "mail:44",
+    INSTANT,
+    2,
+    Rev(1209, 0),
+    Outcome.SUCCEEDED,
+    INSTANT + 120,
+    "default",
+    "mail",
+    "worker-1",
+    ID,
+    INSTANT + 4,
+    INSTANT + 20,
+    INSTANT + 21,
+    INSTANT + 95,
+    "",
+    b'{"sent":2}',
+)
 
 
 def _batch(client_id: str, reply: int, *commands: Command) -> CommandBatch:
@@ -91,7 +132,7 @@ def _batch(client_id: str, reply: int, *commands: Command) -> CommandBatch:
 VALUES: dict[str, tuple[Any, ...]] = {
     "Body": (BODY, Body("", b"", {}, {})),
     "Claim": (Claim("host-1:4711", 3, 0, INSTANT),),
-    "Command": (PLAIN, RARE, CANCEL),
+    "Command": (PLAIN, RARE, CANCEL, TERMS, STOP),
     "CommandBatch": (_batch("client-1", 2, PLAIN, CANCEL), _batch("", -1)),
     "History": (
         History(
@@ -130,6 +171,11 @@ VALUES: dict[str, tuple[Any, ...]] = {
             NEVER,
             "",
         ),
+        ENDED,
+        ENDED._replace(number=10, outcome=Outcome.ATTEMPT_FAILED, error="OSError: busy", result=b""),
+        ENDED._replace(
+            number=11, outcome=Outcome.LEASE_EXPIRED, started_ms=NEVER, ended_ms=NEVER, result=b""
+        ),
     ),
     "Progress": (
         Progress(
@@ -142,7 +188,15 @@ VALUES: dict[str, tuple[Any, ...]] = {
             0,
         ),
     ),
-    "ReportBatch": (ReportBatch("worker-1", (FAILED, SUCCEEDED)), ReportBatch("worker-1", ())),
+    "ReportBatch": (
+        ReportBatch("worker-1", (FAILED, SUCCEEDED)),
+        ReportBatch("worker-1", ()),
+        ReportBatch("worker-2", (CLAIMED, HEARTBEAT, RELEASED, GIVEN_UP, POSTPONED)),
+    ),
+    "Signal": (
+        Signal(ID, SignalKind.CANCELLED, "mail:42", INSTANT, 1),
+        Signal(OTHER_ID, SignalKind.SUPERSEDED, "{room-7}übung", INSTANT + 1, 2),
+    ),
     "TaskSpec": (
         TaskSpec(Rev(1207, 3), encode_command(PLAIN)),
         TaskSpec(Rev(2**40, 0), encode_command(RARE), VerdictKind.REPLACED),
@@ -156,6 +210,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
             (
                 RunState(INSTANT, 1, Rev(1200, 0), INSTANT + 4),
                 RunState(INSTANT, 2, Rev(1207, 3), INSTANT + 9),
+                RunState(INSTANT, 3, Rev(1207, 3), INSTANT + 9, ID, "worker-1", 1, 2, NEVER, INSTANT + 21),
+                RunState(INSTANT, 4, Rev(1207, 3), INSTANT + 9, b"", "", 3, 0, INSTANT + 8_009),
             ),
             None,
             NEVER,
@@ -195,7 +251,9 @@ VALUES: dict[str, tuple[Any, ...]] = {
             ),
         ),
     ),
-    "Work": (Work(5, 9, "mail:42", INSTANT, 1, Rev(1207, 3), INSTANT + 4, encode_body(BODY)),),
+    "Work": (
+        Work(5, 9, "mail:42", INSTANT, 1, Rev(1207, 3), INSTANT + 4, 10_000, 3_600_000, encode_body(BODY)),
+    ),
 }
 """By record name; the fixtures of its golden file, in the order of its lines."""
 
@@ -207,6 +265,7 @@ ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "History": encode_history,
     "Progress": encode_progress,
     "ReportBatch": lambda batch: encode_reports(batch.worker, batch.reports),
+    "Signal": encode_signal,
     "TaskSpec": encode_spec,
     "TaskState": encode_state,
     "VerdictBatch": lambda batch: encode_verdicts(batch.client_id, batch.verdicts),

@@ -21,6 +21,7 @@ from tickstream.codec import (
 from tickstream.model import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
+    DEFAULT_TERMS,
     NEVER,
     Body,
     Command,
@@ -96,7 +97,7 @@ def sizes() -> Sizes:
     return Sizes(
         len(encode_batch("bench-client", NEVER, [command(task_id, _NOW, choice)])),
         len(encode_state(TaskState(_REV, NEVER, _NOW, (run,), None, NEVER, ()))),
-        len(encode_work(Work(3, 123_456, task_id, _NOW, 1, _REV, _NOW, body(choice)))),
+        len(encode_work(Work(3, 123_456, task_id, _NOW, 1, _REV, _NOW, *DEFAULT_TERMS[:2], body(choice)))),
         len(encode_progress(Progress(position, position, _NOW, 123_456, 123_456, "2026b", 0))),
     )
 

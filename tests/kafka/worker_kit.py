@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from tickstream.codec import decode_reports, encode_body, encode_work
 from tickstream.errors import TickstreamError
 from tickstream.kafka import Admin, plain_producer, state_consumer
-from tickstream.model import Body, BoundCall, Report, Rev, Work
+from tickstream.model import DEFAULT_TERMS, Body, BoundCall, Report, Rev, Work
 from tickstream.ops.processes import ManagedProcess, tickstream_command
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames, topic_table
@@ -66,6 +66,8 @@ class Stage:
             1,
             Rev(3, 1),
             time.time_ns() // 1_000_000,
+            DEFAULT_TERMS.lease_ms,
+            DEFAULT_TERMS.timeout_ms,
             body,
         )
         self.put_bytes(encode_work(work), partition=partition, queue=call.queue)

@@ -11,12 +11,16 @@ from tickstream import codec
 from tickstream.codec.avro import Schema
 from tickstream.codec.commands import _BODY, _COMMAND
 from tickstream.errors import MalformedValue
-from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, Verb
+from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, RunTerms, Verb
 
 INT64 = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 TEXT_MAP = st.dictionaries(st.text(), st.text(), max_size=70)
 BODIES = st.builds(Body, st.text(), st.binary(max_size=1500), TEXT_MAP, TEXT_MAP)
-OPTIONS = st.just(DEFAULT_OPTIONS) | st.builds(Options, st.sampled_from(IfExists), st.booleans(), INT64)
+INT32 = st.integers(min_value=-(2**31), max_value=2**31 - 1)
+TERMS = st.none() | st.builds(RunTerms, INT32, INT32, INT32, INT32, INT32)
+OPTIONS = st.just(DEFAULT_OPTIONS) | st.builds(
+    Options, st.sampled_from(IfExists), st.booleans(), INT64, st.booleans(), TERMS
+)
 COMMANDS = st.builds(
     Command,
     st.binary(min_size=16, max_size=16),
@@ -44,7 +48,8 @@ def test_a_body(body: Body) -> None:
 @given(COMMANDS)
 def test_a_command(command: Command) -> None:
     options = command.options
-    in_union = options._asdict() | {"if_exists": options.if_exists.value}
+    terms = None if options.terms is None else options.terms._asdict()
+    in_union = options._asdict() | {"if_exists": options.if_exists.value, "terms": terms}
     datum = command._asdict() | {
         "verb": command.verb.value,
         "options": None if options is DEFAULT_OPTIONS else in_union,

@@ -42,6 +42,9 @@ from tickstream.model import (
     ReportKind,
     Rev,
     RunState,
+    RunTerms,
+    Signal,
+    SignalKind,
     TaskSpec,
     TaskState,
     Verb,
@@ -189,14 +192,30 @@ longs = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(max_size=20)
 blobs = st.binary(max_size=40)
 revs = st.builds(Rev, longs, ints)
+terms = st.builds(RunTerms, ints, ints, ints, ints, ints)
 options = st.one_of(
-    st.just(DEFAULT_OPTIONS), st.builds(Options, st.sampled_from(IfExists), st.booleans(), longs)
+    st.just(DEFAULT_OPTIONS),
+    st.builds(Options, st.sampled_from(IfExists), st.booleans(), longs, st.booleans(), st.none() | terms),
 )
 commands = st.builds(Command, ids, st.sampled_from(Verb), texts, longs, texts, options, blobs)
 reports = st.builds(
-    Report, st.sampled_from(ReportKind), texts, longs, ints, ids, texts, longs, longs, longs, texts
+    Report,
+    st.sampled_from(ReportKind),
+    texts,
+    longs,
+    ints,
+    ids,
+    texts,
+    longs,
+    longs,
+    longs,
+    texts,
+    longs,
+    blobs,
+    ints,
+    texts,
 )
-runs = st.builds(RunState, longs, ints, revs, longs)
+runs = st.builds(RunState, longs, ints, revs, longs, blobs, texts, ints, ints, longs, longs)
 recent = st.builds(RecentCommand, ids, st.sampled_from(VerdictKind), texts)
 positions = st.builds(InputPosition, ids, longs, ints, ints)
 verdicts = st.builds(
@@ -244,8 +263,10 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         longs,
         longs,
         texts,
+        blobs,
     ),
     "Progress": st.builds(Progress, positions, positions, longs, longs, longs, texts, ints),
+    "Signal": st.builds(Signal, ids, st.sampled_from(SignalKind), texts, longs, ints),
     "TaskSpec": st.builds(TaskSpec, revs, blobs, st.sampled_from(VerdictKind)),
     "TaskState": st.builds(
         TaskState,
@@ -258,7 +279,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         _tuples_of(recent),
         longs,
     ),
-    "Work": st.builds(Work, ints, longs, texts, longs, ints, revs, longs, blobs),
+    "Work": st.builds(Work, ints, longs, texts, longs, ints, revs, longs, ints, ints, blobs),
 }
 
 

@@ -17,7 +17,7 @@ class Nobody:
 
 
 def outcome(task_id: str, bucket: int) -> Outcome:
-    work = Work(bucket, 1, task_id, 5, 1, Rev(0, 0), 6, b"")
+    work = Work(bucket, 1, task_id, 5, 1, Rev(0, 0), 6, 10_000, 60_000, b"")
     run = Run(Nobody(), bucket, 0, work, Body("", b"", {}, {}), Refusal("h", ValueError()), 7)  # type: ignore[arg-type]
     return Outcome(run, Report(ReportKind.SUCCEEDED, task_id, 5, 1, bytes(16), "h", 7, 8, 9, ""))
 

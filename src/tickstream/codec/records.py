@@ -110,6 +110,7 @@ def encode_state(state: TaskState) -> bytes:
                     "failures": run.failures,
                     "releases": run.releases,
                     "retry_at_ms": run.retry_at_ms,
+                    "started_ms": run.started_ms,
                 }
                 for run in state.runs
             ],
@@ -141,6 +142,7 @@ def decode_state(value: bytes) -> TaskState:
                 r["failures"],
                 r["releases"],
                 r["retry_at_ms"],
+                r["started_ms"],
             )
             for r in d["runs"]
         ),

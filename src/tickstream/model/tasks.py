@@ -45,6 +45,15 @@ class RunState(NamedTuple):
     """Times in a row that a worker handed it back without starting it."""
     retry_at_ms: int = NEVER
     """When the attempt is to be dispatched, NEVER while it is out."""
+    started_ms: int = NEVER
+    """When the holder started it, by its worker's clock; NEVER before a claim."""
+
+    @property
+    def phase(self) -> Phase:
+        """Waiting for its next attempt, held by a worker, or out and not claimed."""
+        if self.retry_at_ms != NEVER:
+            return Phase.RETRYING
+        return Phase.RUNNING if self.holder else Phase.DISPATCHED
 
 
 class VerdictKind(Enum):
@@ -78,10 +87,15 @@ class TaskSpec(NamedTuple):
 
 
 class Phase(Enum):
-    """Where a task stands, derived from its TaskState."""
+    """Where a task or one of its occurrences stands, derived from its TaskState.
+
+    Of a task with anything in flight the answer is DISPATCHED; RUNNING and RETRYING tell runs apart.
+    """
 
     SCHEDULED = "scheduled"
     DISPATCHED = "dispatched"
+    RUNNING = "running"
+    RETRYING = "retrying"
     SUCCEEDED = "succeeded"
     DEAD = "dead"
     CANCELLED = "cancelled"
