@@ -6,6 +6,7 @@ The message is made by the class, so that it always says what was wrong, where, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 
 class TickstreamError(Exception):
@@ -166,6 +167,67 @@ class IndexNotReady(TickstreamError):
 
 class IndexOutdated(TickstreamError):
     """The index cannot be carried on from where it stands: wipe it and build it anew."""
+
+
+# --------------------------------------------------------------------------- a handler's run
+
+
+class RetryIn(TickstreamError):
+    """The handler ended its attempt and said when to try again."""
+
+    def __init__(self, delay: timedelta, reason: str = "") -> None:
+        if not isinstance(delay, timedelta) or delay < timedelta(0):
+            raise InvalidInput(f"retry_in({delay!r}): a timedelta, zero or more")
+        self.delay = delay
+        self.reason = reason
+        super().__init__(f"again in {delay}" + (f": {reason}" if reason else ""))
+
+    def __reduce__(self) -> tuple[type[RetryIn], tuple[timedelta, str]]:
+        # Made anew from its parts: an exception of a handler in another process travels pickled.
+        return RetryIn, (self.delay, self.reason)
+
+
+class RunBusy(TickstreamError):
+    """Another run holds the idempotency key; this attempt fails, the next one finds it done or free."""
+
+    def __init__(self, key: str, run_id: bytes) -> None:
+        self.key = key
+        self.run_id = run_id
+        who = f"run {run_id.hex()}" if run_id else "another run"
+        super().__init__(f"{who} holds idempotency key {key!r}; this attempt made no effect")
+
+    def __reduce__(self) -> tuple[type[RunBusy], tuple[str, bytes]]:
+        return RunBusy, (self.key, self.run_id)
+
+
+class RunDisplaced(TickstreamError):
+    """A run with a higher fence took the idempotency key while this one was at work."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(
+            f"idempotency key {key!r} went to a later run meanwhile: the effect may have been made twice"
+        )
+
+    def __reduce__(self) -> tuple[type[RunDisplaced], tuple[str]]:
+        return RunDisplaced, (self.key,)
+
+
+class StoreNotPrepared(TickstreamError):
+    """The idempotency store has no table in this database."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"there is no table {table} in this database; call PostgresIdempotency.prepare(conn) once, "
+            "or run the statement in docs/idempotency.md as its owner"
+        )
+
+
+class MissingExtra(TickstreamError):
+    """A part of tickstream needs a package that comes with an extra."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs more packages; install them with: pip install 'tickstream[{extra}]'")
 
 
 # --------------------------------------------------------------------------- schedules

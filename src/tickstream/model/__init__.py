@@ -12,6 +12,7 @@ from tickstream.model.commands import (
     DEFAULT_QUEUE,
     DEFAULT_TERMS,
     NEVER,
+    VERSION_HEADER,
     Body,
     BoundCall,
     Command,
@@ -44,6 +45,7 @@ from tickstream.model.outcomes import (
     Verdict,
     Work,
 )
+from tickstream.model.retry import DEFAULT_RETRY, Never, Retry, overridden
 from tickstream.model.tasks import (
     RECENT_COMMANDS,
     Claim,
@@ -63,11 +65,13 @@ from tickstream.model.tasks import (
 __all__ = [
     "DEFAULT_OPTIONS",
     "DEFAULT_QUEUE",
+    "DEFAULT_RETRY",
     "DEFAULT_TERMS",
     "MAX_TASK_ID_BYTES",
     "NEVER",
     "NO_RETRY",
     "RECENT_COMMANDS",
+    "VERSION_HEADER",
     "Body",
     "BoundCall",
     "Claim",
@@ -78,6 +82,7 @@ __all__ = [
     "History",
     "IfExists",
     "InputPosition",
+    "Never",
     "Options",
     "Outcome",
     "Phase",
@@ -86,6 +91,7 @@ __all__ = [
     "RecentCommand",
     "Report",
     "ReportKind",
+    "Retry",
     "Rev",
     "RunState",
     "RunTerms",
@@ -105,4 +111,5 @@ __all__ = [
     "idempotency_key",
     "lane_of",
     "murmur2",
+    "overridden",
 ]

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 NEVER: Final = -1
 """Stands for "no such time"."""
 DEFAULT_QUEUE: Final = "default"
+VERSION_HEADER: Final = "v"
+"""The header of a Body that says in which version of the handler its payload was made; none: 1."""
 
 
 class Rev(NamedTuple):
@@ -118,3 +120,5 @@ class BoundCall(NamedTuple):
     payload: bytes
     terms: RunTerms | None = None
     """The handler's, None: DEFAULT_TERMS."""
+    version: int = 1
+    """Of the payload's form; above 1 it travels in the header VERSION_HEADER."""
