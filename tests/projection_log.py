@@ -100,6 +100,44 @@ class LogWriter:
         self._outcome(task_id, run, outcome, command.queue, f"{outcome.value}-handler", due)
         self._after(task_id, state._replace(runs=rest), outcome, due)
 
+    def _claim(self, task_id: str, at_ms: int) -> None:
+        """A worker claims the latest run that is out; often it is held already, and changes hands."""
+        state = self.states.get(task_id)
+        if state is None or not state.runs or state.runs[-1].retry_at_ms != NEVER:
+            return
+        run = state.runs[-1]._replace(
+            holder=b"h" * 16, worker=f"worker-{at_ms % 3}", started_ms=state.runs[-1].decided_ms + 4
+        )
+        self._put(task_id, state._replace(runs=(*state.runs[:-1], run)))
+
+    def _fail(self, task_id: str, at_ms: int) -> None:
+        """The latest run that is out fails or loses its lease; another attempt is to come."""
+        state = self.states.get(task_id)
+        if state is None or not state.runs or state.runs[-1].retry_at_ms != NEVER:
+            return
+        run = state.runs[-1]
+        command = codec.decode_command(self.specs[task_id].command)
+        outcome = Outcome.ATTEMPT_FAILED if at_ms % 4 else Outcome.LEASE_EXPIRED
+        self._outcome(task_id, run, outcome, command.queue, "failing", run.occurrence_ts)
+        retry = run._replace(
+            attempt=run.attempt + 1,
+            holder=b"",
+            worker="",
+            started_ms=NEVER,
+            failures=run.failures + 1,
+            retry_at_ms=run.occurrence_ts + 1_000,
+        )
+        self._put(task_id, state._replace(runs=(*state.runs[:-1], retry)))
+
+    def _retry(self, task_id: str, _at_ms: int) -> None:
+        """The next attempt is dispatched."""
+        state = self.states.get(task_id)
+        if state is None or not state.runs or state.runs[-1].retry_at_ms == NEVER:
+            return
+        run = state.runs[-1]
+        run = run._replace(decided_ms=run.retry_at_ms + 2, retry_at_ms=NEVER)
+        self._put(task_id, state._replace(runs=(*state.runs[:-1], run)))
+
     def _cancel(self, task_id: str, _at_ms: int) -> None:
         state = self.states.get(task_id)
         if state is None or state.next_occurrence_ts == NEVER:
@@ -139,7 +177,8 @@ class LogWriter:
                     due + 5 if ran else NEVER,
                     due + 6 if ran else NEVER,
                     due + 8 if ran else NEVER,
-                    "ValueError: no" if outcome is Outcome.DEAD else "",
+                    "" if outcome in (Outcome.SUCCEEDED, Outcome.CANCELLED) else "ValueError: no",
+                    b'{"n":1}' if outcome is Outcome.SUCCEEDED and due % 4 else b"",
                 )
             )
         )

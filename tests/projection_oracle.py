@@ -44,6 +44,7 @@ def plain_fold(timers: list[tuple[bytes, bytes | None]], history: list[bytes]) -
             "fetched_ms": None,
             "started_ms": None,
             "ended_ms": None,
+            "retry_at_ms": None,
             "error": "",
             "rev": f"{rev.offset}:{rev.item}",
             **columns[task_id, rev],
@@ -56,10 +57,19 @@ def plain_fold(timers: list[tuple[bytes, bytes | None]], history: list[bytes]) -
         if spec is not None and spec.rev == state.rev and state.next_occurrence_ts != NEVER:
             add(task_id, state.next_occurrence_ts, state.rev, 0, state="scheduled")
         for run in state.runs:
-            times = {"attempt": run.attempt, "decided_ms": run.decided_ms}
-            add(task_id, run.occurrence_ts, run.rev, 1, state="dispatched", **times)
+            fields = {
+                "attempt": run.attempt,
+                "worker": run.worker,
+                "decided_ms": run.decided_ms,
+                "started_ms": None if run.started_ms == NEVER else run.started_ms,
+                "retry_at_ms": None if run.retry_at_ms == NEVER else run.retry_at_ms,
+            }
+            word = "retrying" if run.retry_at_ms != NEVER else "running" if run.holder else "dispatched"
+            add(task_id, run.occurrence_ts, run.rev, 1, state=word, **fields)
     for value in history:
         h = codec.decode_history(value)
+        if h.outcome.value in ("ATTEMPT_FAILED", "LEASE_EXPIRED"):
+            continue
         fields = {
             name: None if (ms := getattr(h, name)) == NEVER else ms
             for name in ("decided_ms", "fetched_ms", "started_ms", "ended_ms")
@@ -79,3 +89,13 @@ def plain_fold(timers: list[tuple[bytes, bytes | None]], history: list[bytes]) -
             **fields,
         )
     return [max(rows, key=lambda ranked: ranked[0])[1] for rows in candidates.values()]
+
+
+def plain_attempts(history: list[bytes]) -> dict[tuple[str, int], list[tuple[int, str, str, str]]]:
+    """By (task_id, occurrence_ts), what each attempt of it came to: (attempt, state, error, result)."""
+    attempts: dict[tuple[str, int], list[tuple[int, str, str, str]]] = {}
+    for value in history:
+        h = codec.decode_history(value)
+        told = (h.attempt, h.outcome.value.lower(), h.error, h.result.decode())
+        attempts.setdefault((h.task_id, h.occurrence_ts), []).append(told)
+    return attempts

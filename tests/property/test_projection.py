@@ -14,7 +14,7 @@ from hypothesis import Phase as Phase_
 from hypothesis import strategies as st
 
 from tests.projection_log import LogWriter
-from tests.projection_oracle import plain_fold
+from tests.projection_oracle import plain_attempts, plain_fold
 from tickstream import codec
 from tickstream.model import Phase
 from tickstream.projection import query
@@ -32,7 +32,10 @@ IDENTITY = Identity({"timers": b"t" * 16, "history": b"h" * 16}, BUCKETS)
 
 actions = st.tuples(
     st.sampled_from(
-        ("schedule", "schedule", "fire", "fire", "report", "report", "cancel", "forget", "commit", "commit")
+        (
+            *("schedule", "schedule", "fire", "fire", "claim", "claim", "fail", "fail", "retry", "retry"),
+            *("report", "report", "cancel", "forget", "commit", "commit"),
+        )
     ),
     st.integers(0, 3),
     st.integers(0, 2),
@@ -167,6 +170,8 @@ class _Tail:
             assert [_plain(row, complete) for row in shown] == [_plain(row, complete) for row in expected]
             if complete:
                 _check_filters(view, expected)
+            for bucket, position in positions.items():
+                _check_attempts(view, self._writers[bucket].history[: position.history])
 
     def _check_whole(self, writer: LogWriter, position: Position) -> None:
         """It stands behind a Progress, and has exactly the outcomes that this names."""
@@ -176,6 +181,15 @@ class _Tail:
             assert value is not None
             assert codec.decode_progress(value).history_number == position.history == position.history_number
             assert not position.restoring
+
+
+def _check_attempts(view: Any, history: list[bytes]) -> None:
+    """Whatever failed on the way, or returned something, is listed with its occurrence."""
+    for (task_id, occurrence), expected in plain_attempts(history).items():
+        noted = view.attempts(task_id, occurrence, 100)
+        assert [(a.attempt, a.outcome.value.lower(), a.error, a.result) for a in noted] == [
+            told for told in expected if told[1] in ("attempt_failed", "lease_expired") or told[3]
+        ]
 
 
 def _plain(row: dict[str, Any], complete: bool) -> dict[str, Any]:

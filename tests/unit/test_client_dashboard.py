@@ -24,6 +24,7 @@ ROW = {
     "fetched_ms": 2,
     "started_ms": 3,
     "ended_ms": 4,
+    "retry_at_ms": None,
     "error": None,
     "rev": "7:0",
 }
@@ -74,7 +75,7 @@ def test_a_page_is_values_with_its_age() -> None:
 
 
 def test_a_task_id_is_one_part_of_the_path_whatever_it_holds() -> None:
-    transport = Answering(200, {"task": None, "occurrences": [ROW], **STAMPS})
+    transport = Answering(200, {"task": None, "occurrences": [ROW], "attempts": [], **STAMPS})
     view = Dashboard("http://board", transport).task("a/b c?ü%")
     assert view.task is None
     assert [row.task_id for row in view.occurrences] == ["mail:1"]

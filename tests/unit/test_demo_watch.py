@@ -13,15 +13,15 @@ from tickstream.ops.demo.watch import seen_in
 from tickstream.ops.journal import JournalWriter
 
 
-def status(scheduled: int, dispatched: int, p50_ms: int | None = None) -> dict[str, Any]:
+def status(scheduled: int, in_flight: int, p50_ms: int | None = None) -> dict[str, Any]:
     return {
         "totals": {
             "scheduled": scheduled,
-            "dispatched": dispatched,
             "succeeded": 9_480,
             "dead": 0,
             "cancelled": 500,
         },
+        "running": {"count": in_flight, "oldest": None},
         "lateness": {"stages": {"due_to_started": {"p50_ms": p50_ms, "p99_ms": p50_ms, "count": 0}}},
         "staleness_ms": 812,
     }

@@ -102,7 +102,7 @@ def test_every_answer_tells_its_age(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("state=running", ["t2"]),
+        ("state=dispatched", ["t2"]),
         ("state=dead&state=cancelled", ["t1", "t3"]),
         ("state=succeeded,dead", ["t0", "t1"]),
         ("handler=DEAD-handler", ["t1"]),
@@ -134,6 +134,7 @@ def test_a_row_has_all_that_a_listing_shows(client: TestClient) -> None:
         "fetched_ms": due + 5,
         "started_ms": due + 6,
         "ended_ms": due + 8,
+        "retry_at_ms": None,
         "error": "ValueError: no",
         "rev": "1:0",
     }
@@ -154,8 +155,10 @@ def test_counts_per_minute_and_state(client: TestClient) -> None:
     answer = client.get(
         "/api/counts", params={"start": NOON, "end": NOON + 2 * MINUTE, "by": "minute"}
     ).json()
-    nothing = {"scheduled": 0, "dispatched": 0, "succeeded": 0, "dead": 0, "cancelled": 0}
-    first = {"scheduled": 6, "dispatched": 1, "succeeded": 1, "dead": 1, "cancelled": 1}
+    nothing = dict.fromkeys(
+        ("scheduled", "dispatched", "running", "retrying", "succeeded", "dead", "cancelled"), 0
+    )
+    first = nothing | {"scheduled": 6, "dispatched": 1, "succeeded": 1, "dead": 1, "cancelled": 1}
     assert answer["minutes"] == [
         {"minute_ms": NOON, **first},
         {"minute_ms": NOON + MINUTE, **nothing, "scheduled": 1},
@@ -178,6 +181,74 @@ def test_status_says_what_is_late_and_where(client: TestClient) -> None:
     assert [bucket["lag_ms"] for bucket in status["buckets"]] == [500, 100]
 
 
+@pytest.fixture
+def attempted(tmp_path: Path) -> Iterator[TestClient]:
+    """At noon: `held` runs on its second attempt, `waits` for its third, `done` needed two and says so."""
+    log = LogWriter(0)
+    for n, (task_id, actions) in enumerate(
+        {
+            "held": ("fail", "retry", "claim"),
+            "waits": ("claim", "fail", "retry", "claim", "fail"),
+            "done": ("claim", "fail", "retry", "report"),
+        }.items()
+    ):
+        log.act("schedule", task_id, NOON + n)
+        log.act("fire", task_id, 0)
+        for turn, action in enumerate(actions):
+            # An odd instant is a failure, one divisible by 4 an expired lease (or, of a report, a success).
+            log.act(action, task_id, 1 if (action, turn) == ("fail", 1) else 0)
+    log.commit(applied_before_ms=NOON + 29_500)
+    other = LogWriter(1)
+    other.commit(applied_before_ms=NOON + 29_500)
+    with new_index(tmp_path) as index:
+        fold_in(index, log, other)
+    with dashboard(tmp_path) as client:
+        yield client
+
+
+def test_an_occurrence_goes_on_when_an_attempt_ends(attempted: TestClient) -> None:
+    rows = {row["task_id"]: row for row in attempted.get("/api/tasks").json()["rows"]}
+    held, waits, done = rows["held"], rows["waits"], rows["done"]
+    assert (held["state"], held["attempt"], held["worker"]) == ("running", 2, "worker-0")
+    assert held["started_ms"] == held["decided_ms"] + 4
+    assert (waits["state"], waits["attempt"], waits["worker"]) == ("retrying", 3, "")
+    assert (waits["retry_at_ms"], held["retry_at_ms"]) == (NOON + 1 + 1_000, None)
+    assert (done["state"], done["attempt"]) == ("succeeded", 2)
+    for state, found in (
+        ("running", ["held"]),
+        ("retrying", ["waits"]),
+        ("running,retrying", ["held", "waits"]),
+    ):
+        page = attempted.get("/api/tasks", params={"state": state}).json()
+        assert [row["task_id"] for row in page["rows"]] == found
+
+
+def test_a_task_tells_every_attempt(attempted: TestClient) -> None:
+    def told(task_id: str) -> list[tuple[int, str, str, str]]:
+        answer = attempted.get(f"/api/tasks/{task_id}").json()
+        return [(a["attempt"], a["state"], a["error"], a["result"]) for a in answer["attempts"]]
+
+    assert told("held") == [(1, "lease_expired", "ValueError: no", ""), (2, "running", "", "")]
+    assert told("waits") == [
+        (1, "attempt_failed", "ValueError: no", ""),
+        (2, "lease_expired", "ValueError: no", ""),
+    ]
+    assert told("done") == [
+        (1, "attempt_failed", "ValueError: no", ""),
+        (2, "succeeded", "", '{"n":1}'),
+    ]
+    assert attempted.get("/api/tasks/held").json()["task"]["state"] == "running"
+
+
+def test_the_status_knows_runs_from_retries(attempted: TestClient) -> None:
+    status = attempted.get("/api/status").json()
+    assert [status["totals"][state] for state in ("dispatched", "running", "retrying")] == [0, 1, 1]
+    assert (status["running"]["count"], status["running"]["oldest"]["worker"]) == (2, "worker-0")
+    assert status["failures"] == []
+    # Three first attempts; what their retries took is no lateness.
+    assert status["lateness"]["stages"]["due_to_started"]["count"] == 3
+
+
 def test_payloads_are_nowhere(client: TestClient) -> None:
     for path in ("/api/tasks", "/api/tasks/t4", "/api/status", f"/api/counts?start={NOON}&end={NOON + 1}"):
         assert "secret" not in client.get(path).text
@@ -192,6 +263,7 @@ def test_the_description_names_what_is_answered(client: TestClient) -> None:
         "Counts": client.get(f"/api/counts?start={NOON}&end={NOON + 1}").json(),
     }
     answers["Row"], answers["Task"] = answers["Page"]["rows"][0], answers["TaskAnswer"]["task"]
+    (answers["Attempt"],) = answers["TaskAnswer"]["attempts"]
     for name, answer in answers.items():
         assert set(schemas[name]["properties"]) == set(answer), name
 

@@ -60,6 +60,8 @@ def test_old_finished_rows_go_and_their_counters_with_them(tmp_path: Path) -> No
     log = scheduled(6, every_ms=MINUTE)
     for n in range(4):
         log.act("fire", f"t{n:05d}", 0)
+        log.act("fail", f"t{n:05d}", 1)
+        log.act("retry", f"t{n:05d}", 0)
         log.act("report", f"t{n:05d}", n)
     log.commit()
     with new_index(tmp_path) as index, IndexReader(tmp_path) as reader:
@@ -80,6 +82,8 @@ def test_old_finished_rows_go_and_their_counters_with_them(tmp_path: Path) -> No
             found = query.task(view, "t00000")
             assert found is not None
             assert found.occurrences == []
+            assert view.attempts("t00000", NOON, 9) == []
+            assert len(view.attempts("t00003", NOON + 3 * MINUTE, 9)) == 1
 
 
 def test_a_directory_has_one_writer(tmp_path: Path) -> None:

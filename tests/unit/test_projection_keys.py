@@ -46,6 +46,16 @@ def test_a_tasks_endings_stand_together_and_apart_from_longer_ids() -> None:
     assert keys.read_ended_key(keys.ended_key("job", NOON)) == ("job", NOON)
 
 
+def test_attempts_stand_with_their_occurrence_in_the_order_of_the_log() -> None:
+    made = [keys.attempt_key("job", NOON, number) for number in (0, 7, 1 << 40)]
+    assert made == sorted(made)
+    first, end = keys.attempts_of("job", NOON)
+    assert all(first <= key < end for key in made)
+    for other in (keys.attempt_key("job", NOON + 1, 0), keys.attempt_key("job2", NOON, 0)):
+        assert not first <= other < end
+    assert keys.read_attempt_key(made[1]) == ("job", NOON, 7)
+
+
 def test_counters_of_a_state_are_one_range_by_minute() -> None:
     made = [keys.count_key(Phase.DEAD, minute, queue) for minute in (1, 2) for queue in ("", "a", "b")]
     assert made == sorted(made)

@@ -236,7 +236,8 @@ def list_tasks(
     state: Annotated[
         str | None,
         typer.Option(
-            metavar="STATE", help="scheduled, dispatched, succeeded, dead or cancelled; several with commas."
+            metavar="STATE",
+            help="scheduled, dispatched, running, retrying, succeeded, dead or cancelled; several with commas.",
         ),
     ] = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME")] = None,
@@ -345,6 +346,7 @@ def _row_value(row: Row) -> dict[str, Any]:
 
 def _row_text(row: Row) -> str:
     late = "" if row.started_ms is None else f"started {row.started_ms - row.occurrence_ts} ms after"
+    next_try = "" if row.retry_at_ms is None else f"attempt {row.attempt} at {iso_utc(row.retry_at_ms)}"
     parts = (
         iso_utc(row.occurrence_ts),
         f"{row.state.value:<10}",
@@ -352,6 +354,7 @@ def _row_text(row: Row) -> str:
         f"{row.handler:<12}",
         row.task_id,
         late,
+        next_try,
         row.error or "",
     )
     return "  ".join(part for part in parts if part)

@@ -36,6 +36,8 @@ class Row(NamedTuple):
     fetched_ms: int | None
     started_ms: int | None
     ended_ms: int | None
+    retry_at_ms: int | None
+    """Of one that waits for its next attempt: when that is dispatched."""
     error: str | None
     rev: str
 
@@ -60,6 +62,8 @@ class TaskView(NamedTuple):
     task: Mapping[str, Any] | None
     """None: there is no such task."""
     occurrences: tuple[Row, ...]
+    attempts: tuple[Mapping[str, Any], ...]
+    """Of each occurrence in turn, as the API's `Attempt` describes them."""
     as_of: int
     staleness_ms: int
 
@@ -78,6 +82,7 @@ class Dashboard:
         return TaskView(
             answer["task"],
             tuple(_row(row) for row in answer["occurrences"]),
+            tuple(answer["attempts"]),
             answer["as_of"],
             answer["staleness_ms"],
         )

@@ -5,15 +5,16 @@ No HTTP and no clock may enter here. Payloads are never in them: the projection 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
-from tickstream.model import NEVER, Phase
+from tickstream.model import NEVER, Phase, TaskState
 from tickstream.projection import query
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.parameters import encode_cursor
 from tickstream.projection.query import Window
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Row
+from tickstream.projection.rows import Attempt, Row
 from tickstream.projection.status import minute_list
 
 
@@ -32,9 +33,47 @@ def row_object(row: Row) -> dict[str, Any]:
         "fetched_ms": _time(row.fetched_ms),
         "started_ms": _time(row.started_ms),
         "ended_ms": _time(row.ended_ms),
+        "retry_at_ms": _time(row.retry_at_ms),
         "error": row.error,
         "rev": f"{row.rev_offset}:{row.rev_item}",
     }
+
+
+def attempt_objects(row: Row, ended: Sequence[Attempt]) -> list[dict[str, Any]]:
+    """Every attempt of an occurrence, in the order of the log; `ended` are those noted apart from its row."""
+    objects = [
+        {
+            "occurrence_ts": attempt.occurrence_ts,
+            "attempt": attempt.attempt,
+            "state": attempt.outcome.value.lower(),
+            "worker": attempt.worker,
+            "decided_ms": _time(attempt.decided_ms),
+            "fetched_ms": _time(attempt.fetched_ms),
+            "started_ms": _time(attempt.started_ms),
+            "ended_ms": _time(attempt.ended_ms if attempt.ended_ms != NEVER else attempt.at_ms),
+            "error": attempt.error,
+            "result": attempt.result,
+        }
+        for attempt in ended
+    ]
+    told = bool(ended) and ended[-1].outcome.terminal
+    if row.attempt and row.state is not Phase.RETRYING and not told:
+        fields = row_object(row)
+        objects.append({name: fields[name] for name in _OF_ROW} | {"result": ""})
+    return objects
+
+
+_OF_ROW: Final = (
+    "occurrence_ts",
+    "attempt",
+    "state",
+    "worker",
+    "decided_ms",
+    "fetched_ms",
+    "started_ms",
+    "ended_ms",
+    "error",
+)
 
 
 def _time(ms: int) -> int | None:
@@ -58,8 +97,18 @@ def task(view: View, task_id: str, fresh: Freshness) -> dict[str, Any]:
     return {
         "task": None if found is None else _task_object(task_id, found),
         "occurrences": [] if found is None else [row_object(row) for row in found.occurrences],
+        "attempts": [] if found is None else _attempts(found),
         **fresh.fields(),
     }
+
+
+def _attempts(found: query.Task) -> list[dict[str, Any]]:
+    ended: dict[int, list[Attempt]] = {}
+    for attempt in found.attempts:
+        ended.setdefault(attempt.occurrence_ts, []).append(attempt)
+    return [
+        one for row in found.occurrences for one in attempt_objects(row, ended.get(row.occurrence_ts, ()))
+    ]
 
 
 def _task_object(task_id: str, found: query.Task) -> dict[str, Any]:
@@ -67,7 +116,7 @@ def _task_object(task_id: str, found: query.Task) -> dict[str, Any]:
     definition, state, _ = found.record
     last = found.occurrences[-1] if found.occurrences else None
     columns = definition.columns if definition is not None else last.columns if last is not None else None
-    phase = state.phase if state is not None else last.state if last is not None else None
+    phase = _phase(state, last)
     rev = state.rev if state is not None else last.rev if last is not None else None
     return {
         "task_id": task_id,
@@ -80,6 +129,15 @@ def _task_object(task_id: str, found: query.Task) -> dict[str, Any]:
         "last_occurrence_ts": None if state is None else _time(state.last_occurrence_ts),
         "ended_ms": None if state is None else _time(state.ended_ms),
     }
+
+
+def _phase(state: TaskState | None, last: Row | None) -> Phase | None:
+    """The word for the task; of one in flight, that of its latest run."""
+    if state is None:
+        return None if last is None else last.state
+    if state.phase is Phase.DISPATCHED and state.runs:
+        return state.runs[-1].phase
+    return state.phase
 
 
 def counts(view: View, first_minute: int, end_minute: int, fresh: Freshness) -> dict[str, Any]:

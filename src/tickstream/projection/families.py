@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options
 
 from tickstream.model import Phase
-from tickstream.projection.fold import FINISHED
+from tickstream.projection.fold import FINISHED, IN_FLIGHT
 
 MAIN: Final = "default"
 AGEING: Final = "finished"
@@ -36,12 +36,13 @@ RUNNING: Final = Family(MAIN, b"r")
 FINISHED_ROWS: Final = Family(AGEING, b"")
 TASK: Final = Family(MAIN, b"t")
 ENDED: Final = Family(MAIN, b"e")
+ATTEMPTS: Final = Family(MAIN, b"a")
 COUNTS: Final = Family(MAIN, b"c")
 LATENESS: Final = Family(MAIN, b"l")
 FAILURES: Final = Family(MAIN, b"f")
 META: Final = Family(MAIN, b"m")
-FAMILY_OF: Final = {Phase.SCHEDULED: UPCOMING, Phase.DISPATCHED: RUNNING} | dict.fromkeys(
-    FINISHED, FINISHED_ROWS
+FAMILY_OF: Final = (
+    {Phase.SCHEDULED: UPCOMING} | dict.fromkeys(IN_FLIGHT, RUNNING) | dict.fromkeys(FINISHED, FINISHED_ROWS)
 )
 """Where the rows of each state are."""
 

@@ -3,9 +3,11 @@
 Pure: no database, no Kafka, no clock may enter here. The rules:
 
 - a task waits at `next_occurrence_ts` when its spec and its state are of equal rev;
-- each run in its state stands as `dispatched` at its own occurrence, under the columns of the
-  definition it was dispatched under (empty where that definition was never seen);
-- an outcome stands as a finished row at its occurrence;
+- each run in its state stands as `dispatched`, once claimed as `running`, and as `retrying` while
+  its next attempt waits, at its own occurrence, under the columns of the definition it was
+  dispatched under (empty where that definition was never seen);
+- an outcome stands as a finished row at its occurrence; one that only ended an attempt is listed
+  with the attempts, and the occurrence goes on;
 - of several rows of one occurrence the highest rev is shown, at equal rev the finished one. A
   finished row that loses is kept aside, since a replace may take the newer row away again.
 
@@ -22,13 +24,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from tickstream.model import NEVER, History, Outcome, Phase, Rev, TaskState
+from tickstream.model import NEVER, History, Outcome, Phase, Rev, RunState, TaskState
 from tickstream.projection import lateness
 from tickstream.projection.keys import minute_of
 from tickstream.projection.lateness import Stage
 from tickstream.projection.rows import (
     NO_TASK,
     UNKNOWN,
+    Attempt,
     Columns,
     Definition,
     Failure,
@@ -39,7 +42,8 @@ from tickstream.projection.rows import (
 )
 
 FINISHED: Final = frozenset({Phase.SUCCEEDED, Phase.DEAD, Phase.CANCELLED})
-_RANK: Final = {Phase.SCHEDULED: 0, Phase.DISPATCHED: 1} | dict.fromkeys(FINISHED, 2)
+IN_FLIGHT: Final = frozenset({Phase.DISPATCHED, Phase.RUNNING, Phase.RETRYING})
+_RANK: Final = {Phase.SCHEDULED: 0} | dict.fromkeys(IN_FLIGHT, 1) | dict.fromkeys(FINISHED, 2)
 
 Occurrence = tuple[str, int]
 """(task_id, occurrence_ts)"""
@@ -74,14 +78,15 @@ class View(Protocol):
 class Changes:
     """What becomes different. Rows, tasks: None is a deletion. Counters: differences."""
 
-    live: dict[tuple[Phase, str, int], Row | None] = field(default_factory=dict)
-    """Rows from `timers` as shown, by (SCHEDULED or DISPATCHED, task_id, occurrence_ts)."""
+    live: dict[tuple[bool, str, int], Row | None] = field(default_factory=dict)
+    """Rows from `timers` as shown, by (in flight, task_id, occurrence_ts)."""
     finished: dict[Occurrence, Row] = field(default_factory=dict)
     tasks: dict[str, TaskRecord | None] = field(default_factory=dict)
     counts: Counter[tuple[Phase, int, str]] = field(default_factory=Counter)
     """Rows shown, by (state, minute, queue)."""
     lateness: dict[tuple[int, Stage], Counter[int]] = field(default_factory=dict)
     """By the minute in which the outcome was applied."""
+    attempts: list[Attempt] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
 
@@ -93,30 +98,58 @@ def fold(steps: Iterable[Step], view: View) -> Changes:
         outcomes: dict[str, list[History]] = {}
         for outcome in step.outcomes:
             outcomes.setdefault(outcome.task_id, []).append(outcome)
-            _note(outcome, changes)
         for task_id in step.definitions.keys() | step.states.keys() | outcomes.keys():
             _fold_task(task_id, step, outcomes.get(task_id, ()), view, changes)
         changes.positions[step.bucket] = step.position
     return changes
 
 
-def _note(outcome: History, changes: Changes) -> None:
-    minute = minute_of(outcome.at_ms)
-    for stage, ms in lateness.stages(outcome):
-        changes.lateness.setdefault((minute, stage), Counter())[lateness.bucket_of(ms)] += 1
-    if outcome.outcome is Outcome.DEAD:
-        changes.failures.append(
-            Failure(
-                outcome.at_ms,
-                outcome.task_id,
-                outcome.occurrence_ts,
-                outcome.queue,
-                outcome.handler,
-                outcome.attempt,
-                outcome.worker,
-                outcome.error,
-            )
-        )
+def _note(outcomes: Sequence[History], before: TaskState | None, changes: Changes) -> None:
+    """What outcomes of a task leave besides their rows. A retry is no start of the occurrence."""
+    failed = {run.occurrence_ts for run in before.runs if run.failures} if before is not None else set()
+    for outcome in outcomes:
+        if outcome.occurrence_ts not in failed:
+            minute = minute_of(outcome.at_ms)
+            for stage, ms in lateness.stages(outcome):
+                changes.lateness.setdefault((minute, stage), Counter())[lateness.bucket_of(ms)] += 1
+        if not outcome.outcome.terminal:
+            failed.add(outcome.occurrence_ts)
+        if not outcome.outcome.terminal or outcome.result:
+            changes.attempts.append(attempt_of(outcome))
+        if outcome.outcome is Outcome.DEAD:
+            changes.failures.append(_failure(outcome))
+
+
+def attempt_of(outcome: History) -> Attempt:
+    """The attempt that an outcome ended."""
+    return Attempt(
+        outcome.task_id,
+        outcome.occurrence_ts,
+        outcome.number,
+        outcome.attempt,
+        outcome.outcome,
+        outcome.at_ms,
+        outcome.worker,
+        outcome.decided_ms,
+        outcome.fetched_ms,
+        outcome.started_ms,
+        outcome.ended_ms,
+        outcome.error,
+        outcome.result.decode("utf-8", "replace"),
+    )
+
+
+def _failure(outcome: History) -> Failure:
+    return Failure(
+        outcome.at_ms,
+        outcome.task_id,
+        outcome.occurrence_ts,
+        outcome.queue,
+        outcome.handler,
+        outcome.attempt,
+        outcome.worker,
+        outcome.error,
+    )
 
 
 def _fold_task(task_id: str, step: Step, outcomes: Sequence[History], view: View, changes: Changes) -> None:
@@ -126,9 +159,12 @@ def _fold_task(task_id: str, step: Step, outcomes: Sequence[History], view: View
     definition = definitions[-1] if definitions else before.definition
     state = step.states.get(task_id, before.state)
     live = live_rows(task_id, definition, state, columns)
+    _note(outcomes, before.state, changes)
 
     ended: dict[int, Row] = {}
     for outcome in outcomes:
+        if not outcome.outcome.terminal:
+            continue
         row = finished_row(outcome, columns.get(outcome.rev, UNKNOWN))
         if row.occurrence_ts not in ended or row.rev >= ended[row.occurrence_ts].rev:
             ended[row.occurrence_ts] = row
@@ -165,37 +201,54 @@ def live_rows(
     if state is None:
         return rows
     for run in state.runs:
-        row = _unfinished(
-            task_id,
-            run.occurrence_ts,
-            Phase.DISPATCHED,
-            run.rev,
-            columns.get(run.rev, UNKNOWN),
-            run.attempt,
-            run.decided_ms,
-        )
+        row = _in_flight(task_id, run, columns.get(run.rev, UNKNOWN))
         other = rows.get(run.occurrence_ts)
         if other is None or (row.rev, row.attempt) > (other.rev, other.attempt):
             rows[run.occurrence_ts] = row
     waits = state.next_occurrence_ts
     if waits != NEVER and definition is not None and definition.rev == state.rev:
-        row = _unfinished(task_id, waits, Phase.SCHEDULED, state.rev, definition.columns)
+        row = _waiting(task_id, waits, definition)
         if waits not in rows or row.rev > rows[waits].rev:
             rows[waits] = row
     return rows
 
 
-def _unfinished(
-    task_id: str,
-    occurrence_ts: int,
-    state: Phase,
-    rev: Rev,
-    columns: Columns,
-    attempt: int = 0,
-    decided_ms: int = NEVER,
-) -> Row:
+def _waiting(task_id: str, occurrence_ts: int, definition: Definition) -> Row:
     return Row(
-        task_id, occurrence_ts, state, *columns, attempt, "", decided_ms, NEVER, NEVER, NEVER, "", *rev
+        task_id,
+        occurrence_ts,
+        Phase.SCHEDULED,
+        *definition.columns,
+        attempt=0,
+        worker="",
+        decided_ms=NEVER,
+        fetched_ms=NEVER,
+        started_ms=NEVER,
+        ended_ms=NEVER,
+        retry_at_ms=NEVER,
+        error="",
+        rev_offset=definition.rev.offset,
+        rev_item=definition.rev.item,
+    )
+
+
+def _in_flight(task_id: str, run: RunState, columns: Columns) -> Row:
+    """The row of an attempt that is out, or of the one that its occurrence waits for."""
+    return Row(
+        task_id,
+        run.occurrence_ts,
+        run.phase,
+        *columns,
+        attempt=run.attempt,
+        worker=run.worker,
+        decided_ms=run.decided_ms,
+        fetched_ms=NEVER,
+        started_ms=run.started_ms,
+        ended_ms=NEVER,
+        retry_at_ms=run.retry_at_ms,
+        error="",
+        rev_offset=run.rev.offset,
+        rev_item=run.rev.item,
     )
 
 
@@ -214,6 +267,7 @@ def finished_row(outcome: History, columns: Columns) -> Row:
         outcome.fetched_ms,
         outcome.started_ms,
         outcome.ended_ms,
+        NEVER,
         outcome.error,
         *outcome.rev,
     )
@@ -246,15 +300,19 @@ def _fold_occurrence(
     after = new if live_shown else None
     if before != after:
         if before is not None:
-            changes.live[before.state, before.task_id, before.occurrence_ts] = None
+            changes.live[_place(before)] = None
         if after is not None:
-            changes.live[after.state, after.task_id, after.occurrence_ts] = after
+            changes.live[_place(after)] = after
 
     for row in _counted(before, stood):
         changes.counts[_counter(row)] -= 1
     for row in _counted(after, finished):
         changes.counts[_counter(row)] += 1
     return live_shown
+
+
+def _place(row: Row) -> tuple[bool, str, int]:
+    return row.state in IN_FLIGHT, row.task_id, row.occurrence_ts
 
 
 def _counted(live: Row | None, finished: Row | None) -> Iterator[Row]:

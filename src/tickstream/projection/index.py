@@ -29,15 +29,17 @@ from tickstream.model import Phase
 from tickstream.projection import keys, turn
 from tickstream.projection.families import (
     AGEING,
+    ATTEMPTS,
     COLUMN_FAMILIES,
     COUNTS,
     ENDED,
     FAILURES,
-    FAMILY_OF,
     FINISHED_ROWS,
     LATENESS,
     META,
+    RUNNING,
     TASK,
+    UPCOMING,
     Family,
     open_options,
 )
@@ -51,6 +53,7 @@ from tickstream.projection.rows import (
     decode_position,
     decode_row,
     decode_task,
+    encode_attempt,
     encode_failure,
     encode_histogram,
     encode_position,
@@ -178,12 +181,12 @@ class IndexWriter:
     def apply(self, changes: Changes) -> None:
         """Take in a step: all of it, or nothing."""
         batch = _Batch(self._handles)
-        for (state, task_id, occurrence), row in changes.live.items():
-            key = keys.row_key(task_id, occurrence)
+        for (in_flight, task_id, occurrence), row in changes.live.items():
+            family, key = RUNNING if in_flight else UPCOMING, keys.row_key(task_id, occurrence)
             if row is None:
-                batch.delete(FAMILY_OF[state], key)
+                batch.delete(family, key)
             else:
-                batch.put(FAMILY_OF[state], key, encode_row(row))
+                batch.put(family, key, encode_row(row))
         for (task_id, occurrence), row in changes.finished.items():
             batch.put(FINISHED_ROWS, keys.row_key(task_id, occurrence), encode_row(row))
             batch.put(ENDED, keys.ended_key(task_id, occurrence), b"")
@@ -192,6 +195,9 @@ class IndexWriter:
                 batch.delete(TASK, keys.task_key(task_id))
             else:
                 batch.put(TASK, keys.task_key(task_id), encode_task(record))
+        for attempt in changes.attempts:
+            key = keys.attempt_key(attempt.task_id, attempt.occurrence_ts, attempt.number)
+            batch.put(ATTEMPTS, key, encode_attempt(attempt))
         for failure in changes.failures:
             key = keys.failure_key(failure.at_ms, failure.task_id, failure.occurrence_ts)
             batch.put(FAILURES, key, encode_failure(failure))
@@ -256,6 +262,8 @@ class IndexWriter:
         if dropped:
             batch.delete_range(FINISHED_ROWS, b"", keys.after(last))
             self._count(batch, gone)
+        if dropped < at_most:
+            batch.delete_range(ATTEMPTS, b"", bound)
         batch.delete_range(FAILURES, b"", keys.failure_bound(before_ms))
         batch.delete_range(LATENESS, b"", keys.lateness_key(keys.minute_of(before_ms), 0))
         self._write(batch)

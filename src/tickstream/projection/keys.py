@@ -6,6 +6,7 @@ byte order is the order of time.
     row       minute u32 | ms in minute u16 | task_id (UTF-8) | occurrence i64     upcoming, running, finished
     task      task_id                                                              task
     ended     task_id | 00 | occurrence i64                                        ended
+    attempt   key of the occurrence's row | number u64                             attempts
     count     state u8 | minute u32 | queue (UTF-8)                                counts
     lateness  minute u32 | stage u8                                                lateness
     failure   at_ms u64 | task_id | 00 | occurrence i64                            failures
@@ -33,6 +34,7 @@ _OCCURRENCE: Final = struct.Struct(">q")
 _COUNT: Final = struct.Struct(">BI")
 _LATENESS: Final = struct.Struct(">IB")
 _AT: Final = struct.Struct(">Q")
+_NUMBER: Final = struct.Struct(">Q")
 _BUCKET: Final = struct.Struct(">H")
 
 _STATE_CODES: Final = {
@@ -41,6 +43,8 @@ _STATE_CODES: Final = {
     Phase.SUCCEEDED: 2,
     Phase.DEAD: 3,
     Phase.CANCELLED: 4,
+    Phase.RUNNING: 5,
+    Phase.RETRYING: 6,
 }
 _STATES: Final = {code: state for state, code in _STATE_CODES.items()}
 
@@ -104,6 +108,22 @@ def ended_prefix(task_id: str) -> bytes:
 def read_ended_key(key: bytes) -> tuple[str, int]:
     """`(task_id, occurrence_ts)` of an `ended` key."""
     return key[:-9].decode(), _OCCURRENCE.unpack_from(key, len(key) - 8)[0]
+
+
+def attempt_key(task_id: str, occurrence_ts: int, number: int) -> bytes:
+    """Key of an attempt that ended, by the number of its History record."""
+    return row_key(task_id, occurrence_ts) + _NUMBER.pack(number)
+
+
+def attempts_of(task_id: str, occurrence_ts: int) -> tuple[bytes, bytes]:
+    """Bounds of the keys of one occurrence's attempts: of no other, since no id holds a 00."""
+    prefix = row_key(task_id, occurrence_ts)
+    return prefix + _NUMBER.pack(0), prefix + b"\xff" * (_NUMBER.size + 1)
+
+
+def read_attempt_key(key: bytes) -> tuple[str, int, int]:
+    """`(task_id, occurrence_ts, number)` of an attempt's key."""
+    return *read_row_key(key[:-8]), _NUMBER.unpack_from(key, len(key) - 8)[0]
 
 
 # --------------------------------------------------------------------------- counters

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tickstream.model import Phase
+from tickstream.model import Outcome, Phase
 from tickstream.projection.parameters import MAX_WAIT_MS
 from tickstream.projection.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_MINUTES
 
@@ -20,6 +20,10 @@ _TEXT: Final = {"type": "string"}
 _WHOLE: Final = {"type": "integer", "minimum": 0}
 _INSTANT: Final = {"type": "string", "description": "ms since the epoch, or ISO 8601 with an offset"}
 _STATE: Final = {"type": "string", "enum": [phase.value for phase in Phase]}
+_ATTEMPT_STATE: Final = {
+    "type": "string",
+    "enum": sorted({"dispatched", "running"} | {outcome.value.lower() for outcome in Outcome}),
+}
 _LABELS: Final = {"type": "object", "additionalProperties": _TEXT}
 _PER_STATE: Final = {phase.value: _WHOLE for phase in Phase}
 
@@ -90,8 +94,24 @@ _SCHEMAS: Final = {
         fetched_ms=_MS_OR_NULL,
         started_ms=_MS_OR_NULL,
         ended_ms=_MS_OR_NULL,
+        retry_at_ms={
+            "type": ["integer", "null"],
+            "description": "of `retrying`: when the attempt is dispatched, ms since the epoch, UTC",
+        },
         error=_TEXT,
         rev={"type": "string", "description": "offset:item of the Schedule command behind the row"},
+    ),
+    "Attempt": _object(
+        occurrence_ts=_MS,
+        attempt=_WHOLE,
+        state=_ATTEMPT_STATE,
+        worker=_TEXT,
+        decided_ms=_MS_OR_NULL,
+        fetched_ms=_MS_OR_NULL,
+        started_ms=_MS_OR_NULL,
+        ended_ms={**_MS_OR_NULL, "description": "of an expired lease: when that was recorded"},
+        error=_TEXT,
+        result={"type": "string", "description": "what the handler returned, as JSON; empty: nothing"},
     ),
     "Task": _object(
         task_id=_TEXT,
@@ -115,7 +135,10 @@ _SCHEMAS: Final = {
         **_FRESH,
     ),
     "TaskAnswer": _object(
-        task={"oneOf": [_ref("Task"), {"type": "null"}]}, occurrences=_list(_ref("Row")), **_FRESH
+        task={"oneOf": [_ref("Task"), {"type": "null"}]},
+        occurrences=_list(_ref("Row")),
+        attempts=_list(_ref("Attempt")),
+        **_FRESH,
     ),
     "Counts": _object(minutes=_list(_ref("Minute")), totals=_object(**_PER_STATE), **_FRESH),
     "Status": _object(
@@ -138,10 +161,10 @@ _SCHEMAS: Final = {
             queues={"type": "object", "additionalProperties": _object(count=_WHOLE, oldest_ts=_MS)},
         ),
         running=_object(
-            count=_WHOLE,
+            count={**_WHOLE, "description": "in flight: dispatched, running or retrying"},
             oldest={
                 "oneOf": [
-                    _object(task_id=_TEXT, occurrence_ts=_MS, decided_ms=_MS),
+                    _object(task_id=_TEXT, occurrence_ts=_MS, state=_STATE, worker=_TEXT, decided_ms=_MS),
                     {"type": "null"},
                 ]
             },
@@ -213,9 +236,7 @@ def _paths() -> dict[str, Any]:
     window = [
         _query("start", _INSTANT, "first occurrence_ts; default: the beginning"),
         _query("end", _INSTANT, "occurrence_ts before this; default: no end"),
-        _query(
-            "state", {"type": "string", "enum": [*_STATE["enum"], "running"]}, "any of these", repeated=True
-        ),
+        _query("state", _STATE, "any of these", repeated=True),
         _query("queue", _TEXT, "exactly this queue"),
         _query("handler", _TEXT, "exactly this handler"),
         _query("label", _TEXT, "name:value; all of them", repeated=True),

@@ -21,7 +21,7 @@ from tickstream.projection.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_MINUTES, W
 MAX_WAIT_MS: Final = 10_000
 MAX_RECEIPTS: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_STATES: Final = {phase.value: phase for phase in Phase} | {"running": Phase.DISPATCHED}
+_STATES: Final = {phase.value: phase for phase in Phase}
 _WINDOW: Final = frozenset(
     ("start", "end", "state", "queue", "handler", "label", "id_prefix", "limit", "cursor", "after", "wait_ms")
 )

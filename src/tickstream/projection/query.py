@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from tickstream.model import Phase
 from tickstream.projection import keys
 from tickstream.projection.families import COUNTS, FAMILY_OF, Family
-from tickstream.projection.fold import FINISHED
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Row, TaskRecord, decode_rows
+from tickstream.projection.rows import Attempt, Row, TaskRecord, decode_rows
 
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000
@@ -26,6 +25,8 @@ _CHUNK: Final = 512
 """Rows decoded at a time once the first, as many as were asked for, did not suffice."""
 MAX_OCCURRENCES: Final = 100
 """Of one task's answer."""
+MAX_ATTEMPTS: Final = 100
+"""Of one occurrence in it."""
 
 
 class Window(NamedTuple):
@@ -122,7 +123,8 @@ def _first_above(pairs: list[tuple[bytes, bytes]], bound: bytes) -> int:
 def _matcher(window: Window) -> Callable[[Row], bool]:
     """The filters that are set, as one question; most windows have none or one."""
     tests: list[Callable[[Row], bool]] = []
-    if window.states and not window.states >= FINISHED:
+    families = {FAMILY_OF[state] for state in window.states}
+    if any(FAMILY_OF[state] in families and state not in window.states for state in Phase):
         tests.append(lambda row: row.state in window.states)
     if window.queue:
         tests.append(lambda row: row.queue == window.queue)
@@ -142,21 +144,28 @@ def _matcher(window: Window) -> Callable[[Row], bool]:
 
 
 class Task(NamedTuple):
-    """A task's record, and its rows by occurrence."""
+    """A task's record, its rows by occurrence, and the attempts of those."""
 
     record: TaskRecord
     occurrences: list[Row]
+    attempts: list[Attempt]
+    """That ended and did not end their occurrence, or returned something; in the order of the log."""
 
 
 def task(view: View, task_id: str) -> Task | None:
-    """All that is known of a task; None when nothing is. At most MAX_OCCURRENCES finished rows."""
+    """All that is known of a task; None when nothing is.
+
+    At most MAX_OCCURRENCES finished rows, and MAX_ATTEMPTS of each, the first ones.
+    """
     record = view.task(task_id)
     finished = view.finished_of(task_id, MAX_OCCURRENCES)
     if record is None and not finished:
         return None
     known = record or TaskRecord(None, None, ())
     live = [entry.row for entry in known.live if entry.shown]
-    return Task(known, sorted((*finished, *live), key=lambda row: row.occurrence_ts))
+    occurrences = sorted((*finished, *live), key=lambda row: row.occurrence_ts)
+    attempts = [a for row in occurrences for a in view.attempts(task_id, row.occurrence_ts, MAX_ATTEMPTS)]
+    return Task(known, occurrences, attempts)
 
 
 # --------------------------------------------------------------------------- counts

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -23,6 +24,7 @@ from tickstream.errors import IndexNotReady
 from tickstream.model import Phase
 from tickstream.projection import keys, turn
 from tickstream.projection.families import (
+    ATTEMPTS,
     COLUMN_FAMILIES,
     ENDED,
     FINISHED_ROWS,
@@ -31,7 +33,16 @@ from tickstream.projection.families import (
     Family,
     open_options,
 )
-from tickstream.projection.rows import Position, Row, TaskRecord, decode_position, decode_row, decode_task
+from tickstream.projection.rows import (
+    Attempt,
+    Position,
+    Row,
+    TaskRecord,
+    decode_attempt,
+    decode_position,
+    decode_row,
+    decode_task,
+)
 from tickstream.projection.turn import Turn
 
 _TRIES: Final = 200
@@ -100,6 +111,11 @@ class View:
             if len(rows) == limit:
                 break
         return rows
+
+    def attempts(self, task_id: str, occurrence_ts: int, limit: int) -> list[Attempt]:
+        """The first `limit` attempts of an occurrence that were noted, in the order of the log."""
+        found = islice(self.scan(ATTEMPTS, *keys.attempts_of(task_id, occurrence_ts)), limit)
+        return [decode_attempt(*keys.read_attempt_key(key), value) for key, value in found]
 
 
 class _Secondary:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from tickstream.model import Outcome, Phase, Rev, RunState, TaskState
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 """Of keys and values together; a database of another version is built anew."""
 
 _dump: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -57,6 +57,8 @@ class Row(NamedTuple):
     fetched_ms: int
     started_ms: int
     ended_ms: int
+    retry_at_ms: int
+    """When its next attempt is to be dispatched, NEVER unless it waits for one."""
     error: str
     rev_offset: int
     rev_item: int
@@ -72,6 +74,27 @@ class Row(NamedTuple):
     def columns(self) -> Columns:
         """Those of its definition."""
         return Columns(self.queue, self.handler, self.labels)
+
+
+class Attempt(NamedTuple):
+    """One attempt of an occurrence that ended, as the list of a task's attempts shows it."""
+
+    task_id: str
+    occurrence_ts: int
+    number: int
+    """Of its History record: the order of the log."""
+    attempt: int
+    outcome: Outcome
+    at_ms: int
+    """When the dispatcher applied it."""
+    worker: str
+    decided_ms: int
+    fetched_ms: int
+    started_ms: int
+    ended_ms: int
+    error: str
+    result: str
+    """What the handler returned, as JSON; empty when it returned nothing."""
 
 
 class LiveRow(NamedTuple):
@@ -161,7 +184,7 @@ def encode_task(record: TaskRecord) -> bytes:
                 *state.rev,
                 state.next_occurrence_ts,
                 state.last_occurrence_ts,
-                [[r.occurrence_ts, r.attempt, *r.rev, r.decided_ms] for r in state.runs],
+                [_run_list(run) for run in state.runs],
                 state.outcome and state.outcome.value,
                 state.ended_ms,
             ],
@@ -180,13 +203,32 @@ def decode_task(task_id: str, value: bytes) -> TaskRecord:
             Rev(s[0], s[1]),
             s[2],
             s[3],
-            tuple(RunState(r[0], r[1], Rev(r[2], r[3]), r[4]) for r in s[4]),
+            tuple(_run(run) for run in s[4]),
             s[5] and Outcome(s[5]),
             s[6],
             (),
         ),
         tuple(LiveRow(_row(task_id, occurrence, row), bool(shown)) for occurrence, shown, row in live),
     )
+
+
+def _run_list(run: RunState) -> list[Any]:
+    return [*run._replace(rev=list(run.rev), holder=run.holder.hex())]  # type: ignore[arg-type]
+
+
+def _run(v: list[Any]) -> RunState:
+    return RunState(*v)._replace(rev=Rev(*v[2]), holder=bytes.fromhex(v[4]))
+
+
+def encode_attempt(attempt: Attempt) -> bytes:
+    """The value of an attempt; its task, occurrence and number stand in the key."""
+    return _dump([*attempt[3:4], attempt.outcome.value, *attempt[5:]]).encode()
+
+
+def decode_attempt(task_id: str, occurrence_ts: int, number: int, value: bytes) -> Attempt:
+    """What `encode_attempt` wrote."""
+    attempt, outcome, *rest = json.loads(value)
+    return Attempt(task_id, occurrence_ts, number, attempt, Outcome(outcome), *rest)
 
 
 def encode_position(position: Position) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tickstream.model import Phase
 from tickstream.projection import keys, lateness, query
 from tickstream.projection.families import FAILURES, LATENESS, RUNNING, UPCOMING
+from tickstream.projection.fold import IN_FLIGHT
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.keys import MINUTE_MS
 from tickstream.projection.lateness import Stage
@@ -110,12 +111,18 @@ def _oldest(view: View, queue: str, minute_ms: int) -> int:
 
 
 def _running(view: View) -> dict[str, Any]:
-    """How many are dispatched without an outcome, and the one due longest ago."""
+    """How many are dispatched without an outcome of their occurrence, and the one due longest ago."""
     for key, value in islice(view.scan(RUNNING, b"", keys.END), 1):
         task_id, occurrence = keys.read_row_key(key)
-        decided = decode_row(task_id, occurrence, value).decided_ms
-        oldest = {"task_id": task_id, "occurrence_ts": occurrence, "decided_ms": decided}
-        return {"count": view.total(Phase.DISPATCHED), "oldest": oldest}
+        row = decode_row(task_id, occurrence, value)
+        oldest = {
+            "task_id": task_id,
+            "occurrence_ts": occurrence,
+            "state": row.state.value,
+            "worker": row.worker,
+            "decided_ms": row.decided_ms,
+        }
+        return {"count": sum(map(view.total, IN_FLIGHT)), "oldest": oldest}
     return {"count": 0, "oldest": None}
 
 

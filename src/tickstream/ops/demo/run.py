@@ -236,7 +236,7 @@ class Demo:
         pause = threading.Event()
         while self.clock.monotonic() < deadline:
             seen = watch.look()
-            if seen is not None and seen.dispatched == 0:
+            if seen is not None and seen.in_flight == 0:
                 return
             pause.wait(_LOOK_S / 4)
 

@@ -17,7 +17,8 @@ class Seen(NamedTuple):
     """The dashboard's state at a glance; counts, and ms."""
 
     scheduled: int
-    dispatched: int
+    in_flight: int
+    """Dispatched, running, or waiting for another attempt."""
     succeeded: int
     dead: int
     cancelled: int
@@ -28,13 +29,13 @@ class Seen(NamedTuple):
     @property
     def drained(self) -> bool:
         """Whether nothing waits or runs."""
-        return self.scheduled == self.dispatched == 0
+        return self.scheduled == self.in_flight == 0
 
     def line(self, seconds: float) -> str:
         """One line for a person; `seconds` since the first instant."""
         late = "–" if self.late_p50_ms is None else f"{self.late_p50_ms}/{self.late_p99_ms}"
         return (
-            f"{seconds:+4.0f} s  {self.scheduled:,} waiting, {self.dispatched:,} out, {self.succeeded:,} done, "
+            f"{seconds:+4.0f} s  {self.scheduled:,} waiting, {self.in_flight:,} out, {self.succeeded:,} done, "
             f"{self.cancelled:,} cancelled, {self.dead:,} dead; ms: late p50/p99 {late}, shown {self.staleness_ms:,} behind"
         )
 
@@ -67,7 +68,7 @@ def seen_in(status: dict[str, Any]) -> Seen:
     totals, late = status["totals"], status["lateness"]["stages"]["due_to_started"]
     return Seen(
         totals["scheduled"],
-        totals["dispatched"],
+        status["running"]["count"],
         totals["succeeded"],
         totals["dead"],
         totals["cancelled"],
