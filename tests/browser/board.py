@@ -70,6 +70,42 @@ class Board:
             task_id, definition, state._replace(next_occurrence_ts=NEVER, last_occurrence_ts=due, runs=(run,))
         )
 
+    def claim(self, task_id: str, *, worker: str = "worker-1", after_ms: int = 12) -> None:
+        """A worker starts it, that long after it was dispatched."""
+        definition, state = self._known[task_id]
+        run = state.runs[0]
+        run = run._replace(holder=b"h" * 16, worker=worker, started_ms=run.decided_ms + after_ms)
+        self._put(task_id, definition, state._replace(runs=(run,)))
+
+    def fail(self, task_id: str, *, error: str, retry_in_ms: int, expired: bool = False) -> None:
+        """An attempt fails now, or its lease expires; the next one is to come."""
+        definition, state = self._known[task_id]
+        run, now = state.runs[0], self.wall.now
+        self._offsets += 1
+        outcome = Outcome.LEASE_EXPIRED if expired else Outcome.ATTEMPT_FAILED
+        history = History(
+            self._offsets, task_id, run.occurrence_ts, run.attempt, run.rev, outcome, now,
+            definition.columns.queue, definition.columns.handler, run.worker, run.holder, run.decided_ms,
+            run.decided_ms + 10, run.started_ms, NEVER if expired else now, error,
+        )  # fmt: skip
+        self._deeds(task_id)[2].append(history)
+        retry = run._replace(
+            attempt=run.attempt + 1,
+            holder=b"",
+            worker="",
+            started_ms=NEVER,
+            failures=run.failures + 1,
+            retry_at_ms=now + retry_in_ms,
+        )
+        self._put(task_id, definition, state._replace(runs=(retry,)))
+
+    def retry(self, task_id: str) -> None:
+        """The next attempt is dispatched, when it was to be."""
+        definition, state = self._known[task_id]
+        run = state.runs[0]
+        run = run._replace(decided_ms=run.retry_at_ms, retry_at_ms=NEVER)
+        self._put(task_id, definition, state._replace(runs=(run,)))
+
     def end(
         self, task_id: str, *, error: str = "", fetch_ms: int = 11, start_ms: int = 1, took_ms: int = 40
     ) -> None:
@@ -80,7 +116,9 @@ class Board:
         started = fetched + start_ms
         outcome = Outcome.DEAD if error else Outcome.SUCCEEDED
         times = (run.decided_ms, fetched, started, started + took_ms)
-        self._end(task_id, definition, state, run.occurrence_ts, 1, outcome, "worker-1", times, error)
+        self._end(
+            task_id, definition, state, run.occurrence_ts, run.attempt, outcome, "worker-1", times, error
+        )
 
     def cancel(self, task_id: str) -> None:
         """A waiting task is cancelled."""

@@ -59,7 +59,7 @@ def test_it_answers_what_someone_on_call_asks(board: Board, url: str, page: Page
     expect(page.locator("#stages tbody tr").nth(1)).to_contain_text("decided → fetched")
     expect(page.locator("#coming tbody tr")).to_have_count(2)
     assert _row(page, "coming", "soon:1") == ["13:00:35", "5.0 s", "soon:1", "mail", "send"]
-    assert _row(page, "out", "out:1") == ["13:00:26", "4.0 s", "out:1", "mail", "send"]
+    assert _row(page, "out", "out:1") == ["13:00:26", "dispatched", "4.0 s", "out:1", "–"]
     expect(page.locator("#finished tbody tr")).to_have_count(6)
     assert _row(page, "finished", "done:0") == ["13:00:10", "16 ms", "40 ms", "succeeded", "done:0", "send"]
     assert _row(page, "finished", "gone:1")[3] == "cancelled"
@@ -77,7 +77,7 @@ def test_it_answers_what_someone_on_call_asks(board: Board, url: str, page: Page
 def test_nothing_yet_is_said_in_words(url: str, page: Page) -> None:
     page.goto(url)
     expect(page.locator("#coming .note")).to_have_text("Nothing is scheduled.")
-    expect(page.locator("#out .note")).to_have_text("Nothing is dispatched.")
+    expect(page.locator("#out .note")).to_have_text("Nothing is out.")
     expect(page.locator("#failed .note")).to_have_text("Nothing has failed.")
     expect(page.locator("#finished .note")).to_contain_text("Nothing that was due")
 
@@ -142,6 +142,44 @@ def test_it_lives_without_a_reload(board: Board, url: str, page: Page) -> None:
     board.commit()
     expect(page.locator("#coming tbody tr")).to_have_count(2)
     expect(kept).to_be_focused()
+
+
+def test_runs_and_retries_are_told_with_who_and_since_when(board: Board, url: str, page: Page) -> None:
+    for task_id in ("held:1", "waits:1", "done:1"):
+        board.schedule(task_id, NOW - 6_004, handler="send")
+        board.dispatch(task_id)
+        board.claim(task_id, worker="worker-7", after_ms=1_000)
+        board.fail(task_id, error="SmtpError: greylisted", retry_in_ms=3_200, expired=task_id == "held:1")
+    for task_id in ("held:1", "done:1"):
+        board.wall.now = NOW
+        board.retry(task_id)
+        board.claim(task_id, worker="worker-8", after_ms=0)
+    board.end("done:1")
+    board.wall.now = NOW + 5_200
+    board.fail("waits:1", error="SmtpError: full", retry_in_ms=60_000)
+    board.commit()
+    page.goto(url)
+    expect(page.locator("#out .aside")).to_have_text("1 running, 1 retrying")
+    assert _row(page, "out", "held:1")[1:5] == ["running", "2.0 s", "held:1", "worker-8"]
+    assert _row(page, "out", "waits:1")[1:5] == ["retrying", "in 1 min", "waits:1", "–"]
+    expect(page.locator("#total-retrying")).to_have_text("1")
+
+    page.locator("#out").get_by_role("link", name="held:1").click()
+    expect(page.locator("#task .verdict")).to_have_text("Running on worker-8 for 2.0 s, attempt 2")
+    expect(page.locator("#task .detail")).to_have_text("Attempt 1: SmtpError: greylisted")
+    rows = page.locator("#attempts tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text("running2")
+    expect(rows.nth(1)).to_contain_text("lease expired1")
+    expect(rows.nth(1)).to_contain_text("worker-7SmtpError: greylisted")
+    page.goto(f"{url}/#/task/waits:1")
+    expect(page.locator("#task .verdict")).to_have_text("Retrying: attempt 3 in 1 min")
+    expect(page.locator("#attempts tbody tr")).to_have_count(2)
+    page.goto(f"{url}/#/task/done:1")
+    expect(page.locator("#attempts tbody tr").first).to_contain_text("succeeded2")
+    expect(page.locator("#task .detail")).to_have_text("")
+    page.set_viewport_size({"width": 320, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
 
 
 def test_pause_holds_it_still(board: Board, url: str, page: Page) -> None:
@@ -237,7 +275,7 @@ def test_by_keyboard(board: Board, url: str, page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("#task .verdict")).to_contain_text("Dead: given up")
     expect(page.locator("#task-h")).to_be_focused()
-    expect(page.locator("#task tbody")).to_contain_text("CardDeclined: no funds")
+    expect(page.locator("#occurrences tbody")).to_contain_text("CardDeclined: no funds")
     page.go_back()
     expect(page.locator("#coming")).to_be_visible()
 

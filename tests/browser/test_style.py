@@ -7,7 +7,7 @@ import pytest
 from tickstream.projection.api import PAGE
 
 TEXT = ("ink", "soft", "link", "good", "warn", "bad")
-MARKS = ("scheduled", "dispatched", "succeeded", "dead", "cancelled", "late")
+MARKS = ("scheduled", "dispatched", "running", "retrying", "succeeded", "dead", "cancelled", "late")
 
 
 def _schemes() -> dict[str, dict[str, str]]:

@@ -10,7 +10,8 @@ import { rowKey, Table } from "./table.js";
 import { inWords, sum, Timeline, withLate } from "./timeline.js";
 
 const SHOWN = 15;
-const STATES = ["scheduled", "dispatched", "succeeded", "dead", "cancelled"];
+const IN_FLIGHT = ["dispatched", "running", "retrying"];
+const STATES = ["scheduled", ...IN_FLIGHT, "succeeded", "dead", "cancelled"];
 const due = cells.time("Due", (row) => row.occurrence_ts);
 const handler = cells.text("Handler", (row) => row.handler, "wide");
 const queue = cells.text("Queue", (row) => row.queue, "wide");
@@ -64,9 +65,11 @@ export class Overview {
       ], "Latest failures by handler and error"),
       out: new Table(list("out"), [
         due,
-        cells.plain("Out for", (row, now) => (row.decided_ms === null ? "–" : duration(now - row.decided_ms)), "num"),
-        cells.task(), queue, handler,
-      ], "Tasks handed to workers, without an outcome yet, oldest first"),
+        cells.state(),
+        cells.plain("For", sentences.lasting, "num tight", "since it was handed out, since it runs, or until its next attempt"),
+        cells.task(),
+        cells.text("Worker", (row) => row.worker, "wide"),
+      ], "Tasks handed out, without an outcome yet, oldest first"),
       coming: new Table(list("coming"), [
         due,
         cells.plain("In", (row, now) => duration(row.occurrence_ts - now), "num"),
@@ -148,12 +151,12 @@ export class Overview {
   }
 
   #out({ as_of: now, totals }) {
-    setAside("out", totals.dispatched ? `${count(totals.dispatched)} dispatched, no outcome yet` : "");
+    setAside("out", IN_FLIGHT.filter((name) => totals[name]).map((name) => `${count(totals[name])} ${name}`).join(", "));
     return fill("out", async () => {
-      const page = await tasks({ state: "dispatched", limit: SHOWN });
+      const page = await tasks({ state: IN_FLIGHT, limit: SHOWN });
       this.lists.out.show(page.rows, rowKey, now);
-      setMore("out", page.cursor && { state: "dispatched" }, "All that are out");
-      return page.rows.length ? "" : "Nothing is dispatched.";
+      setMore("out", page.cursor && { state: IN_FLIGHT }, "All that are out");
+      return page.rows.length ? "" : "Nothing is out.";
     });
   }
 

@@ -125,6 +125,13 @@ export function stageRows({ lateness: { stages } }) {
   return [...rows, { name: "due → started", meaning: "the handler starts", ...stages.due_to_started, share: null }];
 }
 
+/** How long an occurrence in flight has been so, or when it goes on: "4.0 s", "in 1.2 s". */
+export function lasting({ state, decided_ms: decided, started_ms: started, retry_at_ms: retry }, now) {
+  if (state === "retrying") return retry > now ? `in ${duration(retry - now)}` : "now";
+  const since = state === "running" ? started ?? decided : decided;
+  return since === null ? "–" : duration(now - since);
+}
+
 /** A bucket's condition in words. */
 export function bucketSays({ applied_before_ms: until, lag_ms: behind, restoring }) {
   if (until === 0) return "never heard of";

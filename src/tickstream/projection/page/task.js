@@ -1,9 +1,10 @@
-// The view of one task: where it stands, and every occurrence with its attempt.
+// The view of one task: where it stands, every occurrence, and every attempt where there was more than one.
 
 import { queryString, task } from "./api.js";
 import * as cells from "./cells.js";
 import { byId, make, setVerdict, show } from "./dom.js";
 import * as format from "./format.js";
+import { lasting } from "./sentences.js";
 import { rowKey, Table } from "./table.js";
 
 export class TaskView {
@@ -11,7 +12,7 @@ export class TaskView {
     this.root = root;
     this.id = "";
     this.fetching = false;
-    this.table = new Table(root.querySelector("table"), [
+    this.table = new Table(byId("occurrences"), [
       cells.time("Due", (row) => row.occurrence_ts),
       cells.state(),
       cells.plain("Attempt", (row) => (row.attempt ? String(row.attempt) : "–"), "num tight wide"),
@@ -22,6 +23,15 @@ export class TaskView {
       cells.text("Worker", (row) => row.worker, "wide"),
       cells.text("Error", (row) => row.error, "error"),
     ], "Occurrences of this task; times count from when it was due");
+    this.attempts = new Table(byId("attempts"), [
+      cells.time("Due", (row) => row.occurrence_ts),
+      cells.state((row) => ATTEMPT_WORDS[row.state] ?? row.state),
+      cells.plain("Attempt", (row) => String(row.attempt), "num tight"),
+      cells.plain("Started", after("started_ms"), "num tight wide", "after it was due"),
+      cells.plain("Ended", after("ended_ms"), "num tight wide", "after it was due"),
+      cells.text("Worker", (row) => row.worker),
+      cells.text("Error or result", (row) => row.error || row.result, "error"),
+    ], "Attempts of this task; times count from when it was due");
   }
 
   /** Show the task with this id. */
@@ -31,7 +41,7 @@ export class TaskView {
       byId("task-h").replaceChildren("Task ", make("bdi", { className: "id" }, format.plain(id)));
       setVerdict(this.root, { level: "none", says: "Loading…" });
       this.root.querySelector(".facts").replaceChildren();
-      this.#occurrences([], 0);
+      this.#occurrences([], [], 0);
     }
     return this.update();
   }
@@ -52,8 +62,8 @@ export class TaskView {
     if (id !== this.id) await this.update();
   }
 
-  #show({ task: found, occurrences, as_of: now, staleness_ms: behind }) {
-    this.#occurrences(occurrences, now);
+  #show({ task: found, occurrences, attempts, as_of: now, staleness_ms: behind }) {
+    this.#occurrences(occurrences, attempts, now);
     if (found === null) {
       setVerdict(this.root, {
         level: "none",
@@ -64,7 +74,7 @@ export class TaskView {
       facts(this.root, [["", link]]);
       return;
     }
-    setVerdict(this.root, { level: LEVELS[found.state] ?? "none", says: says(found, occurrences, now) });
+    setVerdict(this.root, { level: LEVELS[found.state] ?? "none", ...says(found, occurrences, attempts, now) });
     facts(this.root, [
       ["Queue", outside(found.queue)],
       ["Handler", outside(found.handler)],
@@ -76,17 +86,34 @@ export class TaskView {
     ]);
   }
 
-  #occurrences(rows, now) {
+  #occurrences(rows, attempts, now) {
     const latestFirst = [...rows].reverse();
     this.table.show(latestFirst, rowKey, now);
     show(byId("occurrences-h"), rows.length > 0);
+    // Where every occurrence took one attempt, and returned nothing, they would say the same again.
+    const more = attempts.length > rows.length || attempts.some((row) => row.attempt > 1 || row.result);
+    this.attempts.show(more ? [...attempts].reverse() : [], attemptKey, now);
+    show(byId("attempts-h"), more);
   }
 }
 
-const LEVELS = { scheduled: "good", dispatched: "good", succeeded: "good", dead: "bad", cancelled: "none" };
+const LEVELS = { scheduled: "good", dispatched: "good", running: "good", retrying: "warn", succeeded: "good", dead: "bad", cancelled: "none" };
 
-function says(found, occurrences, now) {
+const ATTEMPT_WORDS = { attempt_failed: "failed", lease_expired: "lease expired" };
+
+function attemptKey(row) {
+  return `${row.occurrence_ts} ${row.attempt} ${row.state}`;
+}
+
+/** The verdict and, of a task between two attempts, why. */
+function says(found, occurrences, attempts, now) {
   const last = occurrences.at(-1);
+  const failed = attempts.findLast((row) => row.state in ATTEMPT_WORDS);
+  const detail = failed && found.state in { running: 1, dispatched: 1, retrying: 1 } ? `Attempt ${failed.attempt}: ${format.plain(failed.error)}` : "";
+  return { says: words(found, last, now), detail };
+}
+
+function words(found, last, now) {
   switch (found.state) {
     case "scheduled": {
       const ahead = found.next_occurrence_ts - now;
@@ -94,6 +121,10 @@ function says(found, occurrences, now) {
     }
     case "dispatched":
       return last?.decided_ms ? `Dispatched ${format.duration(now - last.decided_ms)} ago; no outcome yet` : "Dispatched; no outcome yet";
+    case "running":
+      return `Running on ${format.plain(last?.worker ?? "?")} for ${lasting(last, now)}${last?.attempt > 1 ? `, attempt ${last.attempt}` : ""}`;
+    case "retrying":
+      return `Retrying: attempt ${last?.attempt ?? "?"} ${lasting(last, now)}`;
     case "succeeded":
       return `Succeeded ${ago(last, now)}`;
     case "dead":
