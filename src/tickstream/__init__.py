@@ -12,26 +12,48 @@ if TYPE_CHECKING:
     from tickstream.errors import (
         BrokerUnavailable,
         InvalidInput,
+        RetryIn,
+        RunBusy,
+        RunDisplaced,
         SendFailed,
         TickstreamError,
         VerdictTimeout,
     )
+    from tickstream.ingest.async_client import AsyncClient
     from tickstream.ingest.client import Client
     from tickstream.ingest.request import Item
-    from tickstream.model import IfExists, Receipt, Verdict, VerdictKind
+    from tickstream.model import IfExists, Never, Receipt, Retry, Verdict, VerdictKind
     from tickstream.settings import Settings
     from tickstream.worker.app import App
     from tickstream.worker.context import Context
+    from tickstream.worker.idempotency import (
+        Fence,
+        IdempotencyStore,
+        MemoryIdempotency,
+        PostgresIdempotency,
+        RedisIdempotency,
+    )
 
 __all__ = [
     "App",
+    "AsyncClient",
     "BrokerUnavailable",
     "Client",
     "Context",
+    "Fence",
+    "IdempotencyStore",
     "IfExists",
     "InvalidInput",
     "Item",
+    "MemoryIdempotency",
+    "Never",
+    "PostgresIdempotency",
     "Receipt",
+    "RedisIdempotency",
+    "Retry",
+    "RetryIn",
+    "RunBusy",
+    "RunDisplaced",
     "SendFailed",
     "Settings",
     "TickstreamError",
@@ -42,13 +64,24 @@ __all__ = [
 
 _HOME: Final = {
     "App": "worker.app",
+    "AsyncClient": "ingest.async_client",
     "BrokerUnavailable": "errors",
     "Client": "ingest.client",
     "Context": "worker.context",
+    "Fence": "worker.idempotency",
+    "IdempotencyStore": "worker.idempotency",
     "IfExists": "model",
     "InvalidInput": "errors",
     "Item": "ingest.request",
+    "MemoryIdempotency": "worker.idempotency",
+    "Never": "model",
+    "PostgresIdempotency": "worker.idempotency",
     "Receipt": "model",
+    "RedisIdempotency": "worker.idempotency",
+    "Retry": "model",
+    "RetryIn": "errors",
+    "RunBusy": "errors",
+    "RunDisplaced": "errors",
     "SendFailed": "errors",
     "Settings": "settings",
     "TickstreamError": "errors",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -71,22 +72,30 @@ class FakeProducer:
         """Advanced by every poll, when there is one."""
         self.stuck = False
         self._ends: dict[int, int] = {}
+        self._turn = threading.Condition(threading.RLock())
+        """Several threads may poll; each message is acknowledged once, in order."""
 
     def produce(
         self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: OnDelivery, /
     ) -> None:
-        if len(self.waiting) >= self.room:
-            raise BufferError("Local: Queue full")
-        message = Sent(topic, value, key, partition, on_delivery)
-        self.sent.append(message)
-        self.waiting.append(message)
-        self.most_waiting = max(self.most_waiting, len(self.waiting))
+        with self._turn:
+            if len(self.waiting) >= self.room:
+                raise BufferError("Local: Queue full")
+            message = Sent(topic, value, key, partition, on_delivery)
+            self.sent.append(message)
+            self.waiting.append(message)
+            self.most_waiting = max(self.most_waiting, len(self.waiting))
+            self._turn.notify()
 
     def poll(self, timeout: float, /) -> int:
         if self.clock is not None:
             self.clock.advance(timeout)
-        if self.stuck:
-            return 0
+        with self._turn:
+            if self.clock is None and timeout:
+                self._turn.wait_for(lambda: self.waiting and not self.stuck, timeout)
+            return 0 if self.stuck else self._acknowledge()
+
+    def _acknowledge(self) -> int:
         acknowledged, self.waiting = self.waiting, []
         for message in acknowledged:
             error = self.failing.pop(0) if self.failing else None
@@ -97,7 +106,7 @@ class FakeProducer:
         return len(acknowledged)
 
     def flush(self, timeout: float, /) -> int:
-        self.poll(timeout)
+        self.poll(timeout if self.clock is not None else 0)
         return len(self.waiting)
 
 

@@ -6,6 +6,7 @@ Reading goes through fastavro. No other record may enter here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from tickstream.codec.avro import (
@@ -30,6 +31,7 @@ _VERB_SCHEDULE: Final = b"\x00"
 _VERB_CANCEL: Final = b"\x02"
 # Looking a symbol up is cheaper than the Enum's constructor, and these are read per record.
 _VERBS: Final = {v.value: v for v in Verb}
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class CommandBatch(NamedTuple):
@@ -111,7 +113,7 @@ def decode_command(value: bytes) -> Command:
 
 
 class ScheduleFrame:
-    """What many SCHEDULE commands have in common, encoded once: queue, options, handler, labels.
+    """What many SCHEDULE commands have in common, encoded once: queue, options, handler, labels, headers.
 
     `element` is encode_command for the hot path of a client, without a Command and a Body in between.
     """
@@ -122,20 +124,29 @@ class ScheduleFrame:
         "_around_payload",
         "_before_payload",
         "handler",
+        "headers",
         "labels",
         "options",
         "queue",
     )
 
-    def __init__(self, queue: str, options: Options, handler: str, labels: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        queue: str,
+        options: Options,
+        handler: str,
+        labels: Mapping[str, str],
+        headers: Mapping[str, str] = _NONE,
+    ) -> None:
         self.queue = queue
         self.options = options
         self.handler = handler
         self.labels = labels
+        self.headers = headers
         encoded_options = b"\x00" if options is DEFAULT_OPTIONS else _options(options)
         self._after_when = avro_text(queue) + encoded_options
         self._before_payload = _BODY.header + avro_text(handler)
-        self._after_payload = avro_map({}) + avro_map(labels)
+        self._after_payload = avro_map(headers) + avro_map(labels)
         self._around_payload = len(self._before_payload) + len(self._after_payload)
 
     def element(self, command_id: bytes, task_id: bytes, when: int, payload: bytes) -> bytes:
@@ -159,7 +170,7 @@ class ScheduleFrame:
 
     def command(self, command_id: bytes, task_id: str, when: int, payload: bytes) -> Command:
         """The same command as a value."""
-        body = encode_body(Body(self.handler, payload, {}, dict(self.labels)))
+        body = encode_body(Body(self.handler, payload, dict(self.headers), dict(self.labels)))
         return Command(command_id, Verb.SCHEDULE, task_id, when, self.queue, self.options, body)
 
 

@@ -29,10 +29,11 @@ from tickstream.ingest.request import (
     cancel_command,
     instant_ms,
     schedule_command,
+    terms_of,
 )
 from tickstream.ingest.sender import NO_REPLY, CommandSender
 from tickstream.ingest.verdicts import VerdictTail
-from tickstream.model import BoundCall, Command, Phase, Receipt, Verdict
+from tickstream.model import BoundCall, Command, Phase, Receipt, Retry, Verdict
 from tickstream.settings import Settings, dashboard_url
 from tickstream.topics import TopicNames
 
@@ -98,6 +99,9 @@ class Client:
         labels: Mapping[str, str] | None = None,
         if_exists: IfExistsLike = "replace",
         allow_past: bool = False,
+        lease: timedelta | None = None,
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
         wait: None = None,
     ) -> Submission: ...
 
@@ -115,6 +119,9 @@ class Client:
         labels: Mapping[str, str] | None = None,
         if_exists: IfExistsLike = "replace",
         allow_past: bool = False,
+        lease: timedelta | None = None,
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
         wait: timedelta,
     ) -> Verdict: ...
 
@@ -131,6 +138,9 @@ class Client:
         labels: Mapping[str, str] | None = None,
         if_exists: IfExistsLike = "replace",
         allow_past: bool = False,
+        lease: timedelta | None = None,
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
         wait: timedelta | None = None,
     ) -> Submission | Verdict:
         """Have a task run once, at an instant.
@@ -139,7 +149,8 @@ class Client:
         ms since the epoch. What runs: `call`, from a handler's `bind`, or `payload` bytes for the
         handler named `handler`. `queue`: the call's own or "default". A task of that id that still
         waits is replaced, or kept with if_exists="reject". An instant further back than the past
-        limit is rejected unless `allow_past`.
+        limit is rejected unless `allow_past`. `lease`, `timeout` and `retry` (without `never` and
+        `when`) stand in for those of the call's handler.
 
         Returns at once with a Submission, whose `receipt()` waits for the acknowledgement; with
         `wait`, the dispatcher's verdict. Raises InvalidInput (nothing was sent), BrokerUnavailable,
@@ -156,12 +167,23 @@ class Client:
             labels,
             if_exists,
             allow_past,
+            terms_of(task_id, call, lease, timeout, retry),
         )
         command_id = self._ids.next()
         located = self._sender.element_of(command_id, request)
         if wait is None:
             return self._sender.send(command_id, located, NO_REPLY)
         return self._ask(schedule_command(command_id, request), located, wait)
+
+    @property
+    def core(self) -> CommandProducer:
+        """What sends; for those that wait for acknowledgements in another way than a Submission does."""
+        return self._core
+
+    @property
+    def layout(self) -> LayoutWatch:
+        """What this client knows of the installation."""
+        return self._layout
 
     def cancel(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
         """Cancel a task and wait for the verdict: CANCELLED, TOO_LATE with the phase, or UNKNOWN.

@@ -45,7 +45,7 @@ class ProducerPort(Protocol):
 class Delivery:
     """One message on its way into a bucket of `commands`."""
 
-    __slots__ = ("_core", "bucket", "error", "offset")
+    __slots__ = ("_core", "bucket", "error", "offset", "on_settled")
 
     def __init__(self, core: CommandProducer, bucket: int) -> None:
         self._core = core
@@ -54,6 +54,8 @@ class Delivery:
         """Where the message lies, once it is acknowledged."""
         self.error = ""
         """Why the message was not acknowledged, once that is known."""
+        self.on_settled: Callable[[], None] | None = None
+        """Called once that is known, by whichever thread serves the delivery report."""
 
     def done(self) -> bool:
         """Whether it is known what became of it."""
@@ -67,6 +69,8 @@ class Delivery:
         else:
             self.fail(error.str())
             self._core.note_failure(self)
+        if self.on_settled is not None:
+            self.on_settled()
 
     def fail(self, reason: str) -> None:
         """The message will not be acknowledged."""
@@ -99,6 +103,7 @@ class Submission(Delivery):
         self.bucket = bucket
         self.offset = -1
         self.error = ""
+        self.on_settled = None
         self.command_id = command_id
         """16 bytes, UUIDv7."""
 
@@ -163,6 +168,10 @@ class CommandProducer:
     def poll(self) -> None:
         """Serve the delivery reports that are there."""
         self._producer.poll(0)
+
+    def serve(self, timeout_s: float) -> None:
+        """Serve delivery reports; wait at most `timeout_s` for the first."""
+        self._producer.poll(timeout_s)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until everything sent is acknowledged.

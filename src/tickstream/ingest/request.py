@@ -6,7 +6,7 @@ No I/O, no clock, no producer may enter here: a refusal has to come before anyth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple, NoReturn
 
 from tickstream.codec import ScheduleFrame
@@ -14,13 +14,18 @@ from tickstream.errors import InvalidInput, NaiveDatetime, PayloadTooLarge
 from tickstream.model import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
+    DEFAULT_TERMS,
     NEVER,
+    VERSION_HEADER,
     BoundCall,
     Command,
     IfExists,
     Options,
+    Retry,
+    RunTerms,
     Verb,
     check_task_id,
+    overridden,
 )
 from tickstream.settings import MAX_COMMAND_BYTES, MAX_PAYLOAD_BYTES
 
@@ -48,6 +53,8 @@ class Item(NamedTuple):
     labels: Mapping[str, str] | None = None
     if_exists: IfExistsLike = "replace"
     allow_past: bool = False
+    terms: RunTerms | None = None
+    """None: those of the call's handler; `overridden(…)` makes others."""
 
 
 Checked = tuple[str, int, ScheduleFrame, bytes]
@@ -72,6 +79,7 @@ class Requests:
         labels: Mapping[str, str] | None,
         if_exists: IfExistsLike,
         allow_past: bool,
+        terms: RunTerms | None = None,
     ) -> Checked:
         """One Item, checked. Raises InvalidInput and its kinds.
 
@@ -79,36 +87,38 @@ class Requests:
         """
         check_task_id(task_id)
         when = instant_ms("run_at", run_at, run_at_ts)
+        version = 1
         if call is not None:
             if payload is not None or handler:
                 raise InvalidInput(f"{task_id!r}: give either call=, or payload= and handler=, not both")
-            handler, payload = call.handler, call.payload
+            handler, payload, version = call.handler, call.payload, call.version
             queue = queue or call.queue
+            terms = terms or call.terms
         elif payload is None:
             raise InvalidInput(f"{task_id!r}: what shall run? Give call=handler.bind(…), or payload=bytes")
         if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
             _refuse_payload(task_id, payload)
         if labels:
-            return task_id, when, _frame(handler, queue, labels, if_exists, allow_past), payload
+            options = _options(if_exists, allow_past, terms)
+            return task_id, when, _frame(handler, queue, labels, options, version), payload
+        kind = handler, queue, if_exists, allow_past, terms, version
         try:
-            frame = self._frames[handler, queue, if_exists, allow_past]
+            frame = self._frames[kind]
         except (KeyError, TypeError):
-            frame = _frame(handler, queue, {}, if_exists, allow_past)
+            frame = _frame(handler, queue, {}, _options(if_exists, allow_past, terms), version)
             if len(self._frames) >= _FRAMES_KEPT:
                 self._frames.clear()
-            self._frames[handler, queue, if_exists, allow_past] = frame
+            self._frames[kind] = frame
         return task_id, when, frame, payload
 
 
 def _frame(
-    handler: str, queue: str | None, labels: Mapping[str, str], if_exists: IfExistsLike, allow_past: bool
+    handler: str, queue: str | None, labels: Mapping[str, str], options: Options, version: int
 ) -> ScheduleFrame:
-    options = (
-        DEFAULT_OPTIONS if if_exists == "replace" and not allow_past else _options(if_exists, allow_past)
-    )
     copied = dict(labels)
+    headers = {} if version == 1 else {VERSION_HEADER: str(version)}
     try:
-        return ScheduleFrame(queue or DEFAULT_QUEUE, options, handler, copied)
+        return ScheduleFrame(queue or DEFAULT_QUEUE, options, handler, copied, headers)
     except (UnicodeEncodeError, AttributeError) as error:
         raise InvalidInput(
             f"handler={handler!r}, queue={queue!r}, labels={copied!r}: each of them is well-formed text"
@@ -178,9 +188,30 @@ def _refuse_payload(task_id: str, payload: object) -> NoReturn:
     )
 
 
-def _options(if_exists: IfExistsLike, allow_past: bool) -> Options:
+def _options(if_exists: IfExistsLike, allow_past: bool, terms: RunTerms | None) -> Options:
+    """DEFAULT_OPTIONS itself when nothing differs: then a command carries none."""
     try:
         chosen = if_exists if isinstance(if_exists, IfExists) else IfExists(if_exists.upper())
     except (ValueError, AttributeError) as error:
         raise InvalidInput(f"if_exists={if_exists!r}: it is either 'replace' or 'reject'") from error
-    return Options(chosen, allow_past)
+    options = Options(chosen, allow_past, terms=None if terms == DEFAULT_TERMS else terms)
+    return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
+
+
+def terms_of(
+    task_id: str,
+    call: BoundCall | None,
+    lease: timedelta | None,
+    timeout: timedelta | None,
+    retry: Retry | None,
+) -> RunTerms | None:
+    """What `schedule` was given in place of the handler's terms; None: nothing. Raises InvalidInput."""
+    if lease is None and timeout is None and retry is None:
+        return None
+    if retry is not None and (retry.never or retry.when is not None):
+        raise InvalidInput(
+            f"{task_id!r}: a task carries attempts, backoff and cap; never= and when= are code, "
+            "give them to the handler: @app.handler(retry=…)"
+        )
+    base = DEFAULT_TERMS if call is None or call.terms is None else call.terms
+    return overridden(base, lease, timeout, retry)
