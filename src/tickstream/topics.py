@@ -18,6 +18,7 @@ _HOUR: Final = 3_600_000
 _DAY: Final = 24 * _HOUR
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 VERDICT_PARTITIONS: Final = 4
+SIGNAL_PARTITIONS: Final = 4
 DEAD_LETTER_PARTITIONS: Final = 4
 
 
@@ -62,6 +63,11 @@ class TopicNames:
     def verdicts(self) -> str:
         """Answers to commands."""
         return f"{self.prefix}verdicts"
+
+    @property
+    def signals(self) -> str:
+        """Requests to running work to stop."""
+        return f"{self.prefix}signals"
 
     @property
     def dead_letter(self) -> str:
@@ -158,6 +164,13 @@ def topic_table(
             {**large, **deleted(_HOUR)},
         ),
         Topic(
+            names.signals,
+            SIGNAL_PARTITIONS,
+            "dispatchers",
+            "requests to running work to stop",
+            {**large, **deleted(_HOUR)},
+        ),
+        Topic(
             names.dead_letter,
             DEAD_LETTER_PARTITIONS,
             "dispatchers",
@@ -192,6 +205,7 @@ def layout_of(names: TopicNames, partitions: Mapping[str, int]) -> Layout:
             names.timers,
             names.history,
             names.verdicts,
+            names.signals,
             names.dead_letter,
         )
         if t not in partitions

@@ -7,16 +7,15 @@ from datetime import timedelta
 import pytest
 
 from tickstream.codec import encode_reports
-from tickstream.dispatcher.engine import (
+from tickstream.dispatcher.decision import (
     NO_TASK,
     STUB_SLACK_MS,
     Answer,
     Rules,
     Sent,
     Task,
-    apply_command,
-    apply_due,
 )
+from tickstream.dispatcher.engine import apply_command, apply_due
 from tickstream.ingest.request import Requests, cancel_command, schedule_command
 from tickstream.model import (
     DEFAULT_OPTIONS,
@@ -28,6 +27,7 @@ from tickstream.model import (
     Outcome,
     Phase,
     Rev,
+    RunTerms,
     TaskState,
     Verb,
     VerdictKind,
@@ -82,7 +82,8 @@ def test_an_instant_too_far_in_the_past_is_rejected_unless_allowed(tick: Harness
 
 
 def test_a_failure_ends_dead_with_its_error(tick: Harness) -> None:
-    tick.client.schedule("t", run_at=tick.now, call=mail.bind("nobody"))
+    once = mail.bind("nobody")._replace(terms=RunTerms(attempts=1))
+    tick.client.schedule("t", run_at=tick.now, call=once)
     tick.worker(app).run_all()
     (end,) = tick.history
     assert (end.outcome, end.error, end.attempt) == (Outcome.DEAD, "ValueError: no such address", 1)
@@ -167,10 +168,10 @@ class TestReplace:
     def test_an_old_run_in_flight_does_not_end_the_new_definition(self, tick: Harness) -> None:
         worker = tick.worker(app)
         tick.client.schedule("t", run_at=tick.now, call=mail.bind("a@b"))
-        old = worker.claim()
+        old = worker.take()
         verdict = tick.client.schedule("t", run_at=tick.now + HOUR, call=mail.bind("a@b"))
-        assert (verdict.kind, verdict.in_flight) == (VerdictKind.REPLACED, (old.occurrence_ts,))
-        worker.succeed(old)
+        assert (verdict.kind, verdict.in_flight) == (VerdictKind.REPLACED, (old.work.occurrence_ts,))
+        old.succeed()
         assert tick.phase("t") is Phase.SCHEDULED
         tick.advance(HOUR)
         worker.run_all()
@@ -179,11 +180,11 @@ class TestReplace:
     def test_cancel_of_a_replacement_leaves_the_run_in_flight(self, tick: Harness) -> None:
         worker = tick.worker(app)
         tick.client.schedule("t", run_at=tick.now, call=mail.bind("a@b"))
-        run = worker.claim()
+        run = worker.take()
         tick.client.schedule("t", run_at=tick.now + HOUR, call=mail.bind("a@b"))
         verdict = tick.client.cancel("t")
-        assert (verdict.kind, verdict.in_flight) == (VerdictKind.CANCELLED, (run.occurrence_ts,))
-        worker.succeed(run)
+        assert (verdict.kind, verdict.in_flight) == (VerdictKind.CANCELLED, (run.work.occurrence_ts,))
+        run.succeed()
         tick.advance(2 * HOUR)
         assert [h.outcome for h in tick.history] == [Outcome.CANCELLED, Outcome.SUCCEEDED]
 
@@ -192,15 +193,17 @@ class TestReports:
     def test_a_second_report_of_a_run_is_no_second_outcome(self, tick: Harness) -> None:
         worker = tick.worker(app)
         tick.client.schedule("t", run_at=tick.now, call=mail.bind("a@b"))
-        work = worker.claim()
-        worker.succeed(work)
-        worker.fail(work, "late")
+        run = worker.take()
+        run.succeed()
+        run.fail("late")
         assert [h.outcome for h in tick.history] == [Outcome.SUCCEEDED]
 
     def test_a_report_on_what_was_never_dispatched_is_ignored(self, tick: Harness) -> None:
         worker = tick.worker(app)
         tick.client.schedule("t", run_at=tick.now, call=mail.bind("a@b"))
-        worker.succeed(worker.claim()._replace(task_id="other"))
+        run = worker.take()
+        run.work = run.work._replace(task_id="other")
+        run.succeed()
         assert tick.history == []
 
 

@@ -12,6 +12,7 @@ from tickstream.codec import (
     CLAIM,
     PROGRESS,
     decode_progress,
+    decode_signal,
     decode_verdicts,
     encode_batch,
     encode_claim,
@@ -31,6 +32,7 @@ from tickstream.model import (
     Command,
     InputPosition,
     Progress,
+    Signal,
     Verb,
     VerdictKind,
     bucket_of,
@@ -55,6 +57,7 @@ class World:
     committed: list[OutRecord] = field(default_factory=list)
     incoming: list[InputRecord | BucketStopped] = field(default_factory=list)
     replies: list[tuple[str, int, bytes]] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     aborts: int = 0
     """That many flushes fail before one succeeds."""
@@ -131,6 +134,9 @@ class World:
     def send(self, client_id: str, partition: int, value: bytes) -> None:
         self.replies.append((client_id, partition, value))
 
+    def signal(self, run_id: bytes, value: bytes) -> None:
+        self.signals.append(decode_signal(value))
+
     def queues(self) -> frozenset[str]:
         return frozenset({"default"})
 
@@ -196,7 +202,7 @@ class Bench:
             except StopIteration as active:
                 return Lane(
                     0, 4, NAMES, self.ports, self.store, self.clock, EngineSettings(),
-                    LaneSettings(batch_open_ms=0), self.events.append, active.value,
+                    LaneSettings(batch_open_ms=0), self.events.append, active.value, take_over.leases,
                 )  # fmt: skip
 
     def schedule(self, offset: int, at_ms: int, task_id: str = TASK) -> InputRecord:

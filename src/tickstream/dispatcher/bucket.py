@@ -9,21 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from tickstream.codec import ReportBatch, decode_batch, decode_reports
-from tickstream.dispatcher.engine import (
-    NO_TASK,
-    Answer,
-    Decision,
-    Ended,
-    Rules,
-    Sent,
-    Task,
-    apply_command,
-    apply_due,
-    apply_report,
-)
+from tickstream.dispatcher.decision import NO_TASK, Answer, Decision, Ended, Lease, Rules, Sent, Task
+from tickstream.dispatcher.engine import apply_command, apply_due
+from tickstream.dispatcher.leases import Expired
+from tickstream.dispatcher.runs import apply_expiry, apply_report
 from tickstream.errors import CodecError
 from tickstream.model import (
-    DEFAULT_TERMS,
     NEVER,
     Command,
     DeadReason,
@@ -32,7 +23,10 @@ from tickstream.model import (
     InputPosition,
     Progress,
     Receipt,
+    Report,
+    ReportKind,
     Rev,
+    Signal,
     TaskSpec,
     TaskState,
     Verdict,
@@ -79,6 +73,11 @@ class BucketOutcome(NamedTuple):
     dead_letters: list[DeadLetter]
     replies: list[Reply]
     stale: list[DueEntry]
+    leases: list[Lease]
+    """Of runs claimed."""
+    heartbeats: list[Report]
+    """They change no task: soft state of the lane."""
+    signals: list[Signal]
     progress: Progress
 
 
@@ -103,6 +102,9 @@ class BucketTurn:
         self._dead: list[DeadLetter] = []
         self._replies: list[Reply] = []
         self._stale: list[DueEntry] = []
+        self._leases: list[Lease] = []
+        self._heartbeats: list[Report] = []
+        self._signals: list[Signal] = []
 
     # ------------------------------------------------------------------ inputs
 
@@ -149,6 +151,14 @@ class BucketTurn:
             self._stale.append(entry)
         self._take(entry.task_id, decision)
 
+    def expired(self, lease: Expired) -> None:
+        """One lease that an end probe licensed to expire."""
+        task = self._task(lease.task_id)
+        decision = apply_expiry(
+            task, lease.occurrence_ts, lease.attempt, lease.holder, self._now_ms, self._rules
+        )
+        self._take(lease.task_id, decision)
+
     def outcome(self) -> BucketOutcome:
         """Everything to be written."""
         return BucketOutcome(
@@ -160,6 +170,9 @@ class BucketTurn:
             self._dead,
             self._replies,
             self._stale,
+            self._leases,
+            self._heartbeats,
+            self._signals,
             self._progress._replace(work_number=self._work_number, history_number=self._history_number),
         )
 
@@ -182,6 +195,9 @@ class BucketTurn:
 
     def _reports(self, batch: ReportBatch) -> None:
         for report in batch.reports:
+            if report.kind is ReportKind.HEARTBEAT:
+                self._heartbeats.append(report)
+                continue
             task = self._task(report.task_id)
             self._take(report.task_id, apply_report(task, report, batch.worker, self._now_ms, self._rules))
 
@@ -199,7 +215,7 @@ class BucketTurn:
         if decision.task is not before:
             self._after[task_id] = decision.task
         if decision.dispatch:
-            run, queue, body = decision.dispatch
+            run, queue, terms, body = decision.dispatch
             self._work_number += 1
             work = Work(
                 self._bucket,
@@ -209,11 +225,14 @@ class BucketTurn:
                 run.attempt,
                 run.rev,
                 run.decided_ms,
-                DEFAULT_TERMS.lease_ms,
-                DEFAULT_TERMS.timeout_ms,
+                terms.lease_ms,
+                terms.timeout_ms,
                 body,
             )
             self._work.append((queue, work))
+        if decision.lease:
+            self._leases.append(decision.lease)
+        self._signals.extend(decision.signals)
         if decision.ended:
             self._end(task_id, decision.ended)
 
@@ -238,6 +257,7 @@ class BucketTurn:
                 report.started_ms if report else NEVER,
                 report.ended_ms if report else NEVER,
                 ended.error,
+                report.result if report else b"",
             )
         )
         if ended.body:

@@ -1,15 +1,30 @@
-"""The decisions about one task: what a command, a report or an instant makes of it.
+"""The decisions about one task: what a command or an instant makes of it.
 
 Pure: no Kafka, RocksDB, thread, clock or randomness may enter here. Every function takes the task
-as it stands and one event, and returns a Decision. The table of moves stands in docs/protocol.md.
+as it stands and one event, and returns a Decision. What becomes of runs is in runs.py. The table
+of moves stands in docs/protocol.md.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
-
 from tickstream.clock import iso_utc
 from tickstream.codec import decode_command
+from tickstream.dispatcher.decision import (
+    NO_TASK,
+    STUB_LONGER_MS,
+    STUB_SLACK_MS,
+    Answer,
+    Decision,
+    Dispatch,
+    Ended,
+    Rules,
+    Sent,
+    Task,
+    recent_of,
+    replaced_run,
+    settle,
+    terms_of,
+)
 from tickstream.model import (
     NEVER,
     RECENT_COMMANDS,
@@ -20,96 +35,14 @@ from tickstream.model import (
     Outcome,
     Phase,
     RecentCommand,
-    Report,
-    ReportKind,
-    Rev,
     RunState,
+    Signal,
+    SignalKind,
     TaskSpec,
     TaskState,
     Verb,
     VerdictKind,
 )
-from tickstream.settings import EngineSettings
-
-
-class Task(NamedTuple):
-    """A task as it stands."""
-
-    spec: TaskSpec | None
-    state: TaskState | None
-
-
-NO_TASK: Final = Task(None, None)
-STUB_SLACK_MS: Final = 5_000
-"""How much longer than promised a stub stays: T is always a second or two old."""
-STUB_LONGER_MS: Final = 60_000
-"""How much longer again while commands wait that were accepted in its time."""
-
-
-class Rules(NamedTuple):
-    """What decisions depend on besides the task and the event."""
-
-    settings: EngineSettings
-    queues: frozenset[str]
-    """Queues that exist."""
-
-
-class Sent(NamedTuple):
-    """A command where it lies in the log."""
-
-    command: Command
-    encoded: bytes
-    """The command's own bytes, as a TaskSpec keeps them."""
-    rev: Rev
-    appended_ms: int
-    """When the broker took it: what was in time then is in time, however late it is applied."""
-
-
-class Dispatch(NamedTuple):
-    """A run to be handed to a worker."""
-
-    run: RunState
-    queue: str
-    body: bytes
-
-
-class Ended(NamedTuple):
-    """An occurrence that came to its end."""
-
-    occurrence_ts: int
-    attempt: int
-    rev: Rev
-    outcome: Outcome
-    queue: str
-    """Empty when the definition of the run is replaced since."""
-    decided_ms: int
-    report: Report | None
-    worker: str
-    error: str
-    body: bytes
-    """Of work given up on, for `dead-letter`; else empty."""
-
-
-class Answer(NamedTuple):
-    """The verdict on a command, before it is addressed."""
-
-    kind: VerdictKind
-    phase: str
-    occurrence_ts: int = NEVER
-    detail: str = ""
-    in_flight: tuple[int, ...] = ()
-
-
-class Decision(NamedTuple):
-    """What an event makes of a task. `task` is the same object when nothing changes."""
-
-    task: Task
-    dispatch: Dispatch | None = None
-    ended: Ended | None = None
-    answer: Answer | None = None
-    stale: bool = False
-    """The due entry has no task behind it: it is to be dropped."""
-
 
 # --------------------------------------------------------------------------- commands
 
@@ -171,17 +104,21 @@ def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
 def _define(task: Task, sent: Sent, kind: VerdictKind) -> Decision:
     """The command becomes the task's definition; what ran, and what was answered, is kept."""
     old = task.state
+    runs = old.runs if old else ()
+    # An attempt that was only waited for is not made under another definition: the occurrence ends.
+    waiting = next((run for run in runs if run.retry_at_ms != NEVER), None)
     state = TaskState(
         rev=sent.rev,
         next_occurrence_ts=sent.command.when,
         last_occurrence_ts=old.last_occurrence_ts if old else NEVER,
-        runs=old.runs if old else (),
+        runs=tuple(run for run in runs if run is not waiting),
         outcome=None,
         ended_ms=NEVER,
-        recent=_recent(task),
+        recent=recent_of(task),
     )
     after = Task(TaskSpec(sent.rev, sent.encoded, kind), state)
-    return Decision(after, answer=_answer(after, kind, sent.command.when))
+    ended = _given_up(task, waiting) if waiting else None
+    return Decision(after, ended=ended, answer=_answer(after, kind, sent.command.when))
 
 
 def _cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
@@ -189,46 +126,65 @@ def _cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision
     if state is None:
         return Decision(task, answer=_answer(task, VerdictKind.UNKNOWN))
     if state.next_occurrence_ts == NEVER:
+        if state.runs:
+            return _cancel_in_flight(task, state, command, now_ms, rules)
         if state.phase is Phase.CANCELLED:
             return _refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
         return _refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
     occurrence = state.next_occurrence_ts
     queue = decode_command(task.spec.command).queue if task.spec else ""
     ended = Ended(occurrence, 0, state.rev, Outcome.CANCELLED, queue, NEVER, None, "", "", b"")
-    after = _settle(task, state._replace(next_occurrence_ts=NEVER), Outcome.CANCELLED, now_ms, rules)
+    after = settle(task, state._replace(next_occurrence_ts=NEVER), Outcome.CANCELLED, now_ms, rules)
     kept = _remember(after, RecentCommand(command.command_id, VerdictKind.CANCELLED, ""))
-    return Decision(kept, ended=ended, answer=_answer(kept, VerdictKind.CANCELLED, occurrence))
+    answer = _answer(kept, VerdictKind.CANCELLED, occurrence)
+    return Decision(kept, ended=ended, answer=answer, signals=_stop_signals(state, command))
 
 
-# --------------------------------------------------------------------------- reports
+def _cancel_in_flight(task: Task, state: TaskState, command: Command, now_ms: int, rules: Rules) -> Decision:
+    """Too late for the attempt that is out; but none follows it.
+
+    Without its spec a run is never retried. One that was waiting for its next attempt ends here.
+    """
+    waiting = next((run for run in state.runs if run.retry_at_ms != NEVER), None)
+    detail = "no further attempt will be made"
+    remembered = Task(task.spec, state._replace(recent=recent_of(task)))
+    after: Task = Task(None, remembered.state)
+    ended = None
+    if waiting is not None:
+        ended = _given_up(task, waiting)
+        left = replaced_run(state, waiting, None)._replace(recent=recent_of(task))
+        after = settle(Task(None, left), left, Outcome.CANCELLED, now_ms, rules)
+    kept = _remember(after, RecentCommand(command.command_id, VerdictKind.TOO_LATE, detail))
+    answer = _answer(kept, VerdictKind.TOO_LATE, state.last_occurrence_ts, detail)
+    return Decision(kept, ended=ended, answer=answer, signals=_stop_signals(state, command))
 
 
-def apply_report(task: Task, report: Report, worker: str, now_ms: int, rules: Rules) -> Decision:
-    """Apply a worker's word on a run. One that names no run in flight changes nothing."""
-    state = task.state
-    run = state and next(
-        (r for r in state.runs if (r.occurrence_ts, r.attempt) == (report.occurrence_ts, report.attempt)),
+def _given_up(task: Task, waiting: RunState) -> Ended:
+    """The end of an occurrence whose next attempt will not be made."""
+    queue = decode_command(task.spec.command).queue if task.spec else ""
+    return Ended(
+        waiting.occurrence_ts,
+        waiting.attempt,  # the one that is called off
+        waiting.rev,
+        Outcome.CANCELLED,
+        queue,
+        waiting.decided_ms,
         None,
+        waiting.worker,
+        "",
+        b"",
     )
-    if state is None or run is None:
-        return Decision(task)
-    current = task.spec is not None and run.rev == task.spec.rev
-    command = decode_command(task.spec.command) if current and task.spec else None
-    outcome = Outcome.SUCCEEDED if report.kind is ReportKind.SUCCEEDED else Outcome.DEAD
-    ended = Ended(
-        run.occurrence_ts,
-        run.attempt,
-        run.rev,
-        outcome,
-        command.queue if command else "",
-        run.decided_ms,
-        report,
-        worker,
-        report.error,
-        command.body if command and outcome is Outcome.DEAD else b"",
+
+
+def _stop_signals(state: TaskState, command: Command) -> tuple[Signal, ...]:
+    """A Cancel may ask running work to stop."""
+    if not command.options.running:
+        return ()
+    return tuple(
+        Signal(run.holder, SignalKind.CANCELLED, command.task_id, run.occurrence_ts, run.attempt)
+        for run in state.runs
+        if run.holder
     )
-    left = tuple(r for r in state.runs if r is not run)
-    return Decision(_settle(task, state._replace(runs=left), outcome, now_ms, rules), ended=ended)
 
 
 # --------------------------------------------------------------------------- instants
@@ -244,6 +200,8 @@ def apply_due(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int, 
     spec, state = task
     if entry.kind is DueKind.FORGET:
         return _forget(task, entry, now_ms, applied_before_ms)
+    if entry.kind is DueKind.RETRY:
+        return _retry(task, entry, now_ms)
     if (
         spec is None
         or state is None
@@ -276,31 +234,27 @@ def _fire(task: Task, spec: TaskSpec, state: TaskState, now_ms: int, rules: Rule
         ended = Ended(
             occurrence, 0, state.rev, Outcome.DEAD, command.queue, now_ms, None, "", error, command.body
         )
-        return Decision(_settle(task, fired, Outcome.DEAD, now_ms, rules), ended=ended)
+        return Decision(settle(task, fired, Outcome.DEAD, now_ms, rules), ended=ended)
     run = RunState(occurrence, 1, state.rev, now_ms)
     after = Task(spec, fired._replace(runs=(*state.runs, run)))
-    return Decision(after, dispatch=Dispatch(run, command.queue, command.body))
+    return Decision(after, dispatch=Dispatch(run, command.queue, terms_of(command), command.body))
 
 
-# --------------------------------------------------------------------------- shared moves
+def _retry(task: Task, entry: DueEntry, now_ms: int) -> Decision:
+    """Dispatch the next attempt of an occurrence whose definition still stands."""
+    spec, state = task
+    if spec is None or state is None:
+        return Decision(task, stale=True)
+    run = next((r for r in state.runs if r.occurrence_ts == entry.occurrence_ts), None)
+    if run is None or run.retry_at_ms != entry.at_ms or run.rev != spec.rev:
+        return Decision(task, stale=True)
+    command = decode_command(spec.command)
+    out = run._replace(retry_at_ms=NEVER, decided_ms=now_ms)
+    after = Task(spec, replaced_run(state, run, out))
+    return Decision(after, dispatch=Dispatch(out, command.queue, terms_of(command), command.body))
 
 
-def _settle(task: Task, state: TaskState, outcome: Outcome, now_ms: int, rules: Rules) -> Task:
-    """`state` after an end: as it is while something waits or runs, else a stub, or nothing."""
-    if state.next_occurrence_ts != NEVER or state.runs:
-        return Task(task.spec, state)
-    retention = rules.settings.done_retention_ms
-    if retention == 0:
-        return NO_TASK
-    return Task(
-        None,
-        state._replace(
-            outcome=outcome,
-            ended_ms=now_ms,
-            forget_ms=now_ms + retention + STUB_SLACK_MS,
-            recent=_recent(task),
-        ),
-    )
+# --------------------------------------------------------------------------- answers
 
 
 def _refuse(
@@ -344,13 +298,3 @@ def _remember(task: Task, recent: RecentCommand) -> Task:
         return task
     kept = (*task.state.recent, recent)[-RECENT_COMMANDS:]
     return Task(task.spec, task.state._replace(recent=kept))
-
-
-def _recent(task: Task) -> tuple[RecentCommand, ...]:
-    """What a task remembers once its present definition is no longer there to speak for itself."""
-    if task.state is None:
-        return ()
-    if task.spec is None:
-        return task.state.recent
-    definer = RecentCommand(decode_command(task.spec.command).command_id, task.spec.answer, "")
-    return (*task.state.recent, definer)[-RECENT_COMMANDS:]

@@ -38,7 +38,7 @@ from tickstream.kafka import (
 )
 from tickstream.model import NEVER
 from tickstream.settings import LaneSettings, Settings
-from tickstream.topics import TopicNames
+from tickstream.topics import SIGNAL_PARTITIONS, TopicNames
 
 _BEGINNING: Final = -2
 """librdkafka's OFFSET_BEGINNING."""
@@ -252,15 +252,22 @@ class KafkaEnds:
 
 
 class KafkaReplies:
-    """`verdicts`. One per process, shared by its lanes."""
+    """`verdicts` and `signals`. One per process, shared by its lanes."""
 
     def __init__(self, settings: Settings, names: TopicNames) -> None:
         self._producer = plain_producer(settings, f"{names.prefix}verdicts", linger_ms=1)
-        self._topic = names.verdicts
+        self._names = names
 
     def send(self, client_id: str, partition: int, value: bytes) -> None:
+        self._produce(self._names.verdicts, client_id.encode(), partition, value)
+
+    def signal(self, run_id: bytes, value: bytes) -> None:
+        partition = run_id[-1] % SIGNAL_PARTITIONS if run_id else 0
+        self._produce(self._names.signals, run_id, partition, value)
+
+    def _produce(self, topic: str, key: bytes, partition: int, value: bytes) -> None:
         try:
-            self._producer.produce(self._topic, value, client_id.encode(), partition)
+            self._producer.produce(topic, value, key, partition)
         except BufferError:
             # Best effort: the client re-sends its command, and the answer is made again.
             self._producer.poll(0)

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tickstream.clock import Clock
+from tickstream.codec import encode_signal
 from tickstream.dispatcher.bucket import BucketOutcome, BucketTurn
-from tickstream.dispatcher.engine import Rules
+from tickstream.dispatcher.decision import Rules
+from tickstream.dispatcher.leases import Expired, LeaseBook
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
 from tickstream.errors import BucketStopped, LaneLost, RetryTransaction, StoreRefused
-from tickstream.model import NEVER, DeadReason, DueEntry, Progress, TaskState
+from tickstream.model import DeadReason, DueEntry, Progress
 from tickstream.settings import EngineSettings, LaneSettings
 from tickstream.timer_store import BucketMeta, TimerStore
 from tickstream.topics import TopicNames
@@ -27,6 +29,8 @@ _TRIES: Final = 3
 """Aborts of one batch before the lane is taken over anew."""
 _PROBE_WAIT_S: Final = 0.01
 """The longest wait while the broker is answering the end probe."""
+_LEASE_PROBE_S: Final = 0.05
+"""How soon after a lease's end the broker is asked; also the shortest time between two such questions."""
 _IDLE_WAIT_S: Final = 0.2
 """The longest wait in one poll, so that a stop request is seen soon."""
 
@@ -62,6 +66,7 @@ class Batch(NamedTuple):
 
     inputs: list[InputRecord]
     due: dict[int, list[DueEntry]]
+    expired: list[Expired]
     heartbeat: bool
     """Write the Progress of every bucket, changed or not."""
     now_ms: int
@@ -82,11 +87,17 @@ class Lane:
     settings: LaneSettings
     events: Events
     owned: dict[int, OwnedBucket]
+    leases: LeaseBook
     side: Side = Side.B
     """Whose turn it is. The Claim went through A, so B is next."""
     _probe_due: float = 0.0
     _probe_t0: int = 0
+    _probe_started: float = 0.0
+    _written_at: float = float("-inf")
+    """When an end probe last made every bucket write its Progress."""
     _applied_before: dict[int, int] = field(default_factory=dict)
+    _licensed: dict[int, float] = field(default_factory=dict)
+    """T again, on the monotonic clock: what licenses leases to expire."""
 
     def run_once(self) -> Iterator[str]:
         """One transaction, or a wait that brought nothing.
@@ -98,12 +109,12 @@ class Lane:
         except BucketStopped as stopped:
             self._stop(stopped)
             return
-        if not (batch.inputs or batch.due or batch.heartbeat):
+        if not (batch.inputs or batch.due or batch.expired or batch.heartbeat):
             return
         yield "lane.taken"
         for _ in range(_TRIES):
             outcomes = self._decide(batch)  # 2
-            encoded = [encode_outcome(o, self.names) for o in outcomes]
+            encoded = [encode_outcome(o, self.names, self.buckets) for o in outcomes]
             yield "lane.decided"
             try:
                 offsets = yield from self._commit(encoded)  # 3
@@ -135,7 +146,8 @@ class Lane:
             if page:
                 due[number] = page
                 bucket.due_since_ms = page[0].at_ms
-        return Batch([r for r in inputs if r.bucket in self.owned], due, heartbeat, now)
+        expired = [e for e in self.leases.expired(self._licensed) if e.bucket in self.owned]
+        return Batch([r for r in inputs if r.bucket in self.owned], due, expired, heartbeat, now)
 
     def _fill(self, inputs: list[InputRecord], limit: int) -> None:
         """Keep a started batch open for more, briefly: a commit costs the same for ten as for one."""
@@ -153,7 +165,7 @@ class Lane:
 
     def _wait_s(self) -> float:
         """How long nothing is to be done, seconds."""
-        probe = max(0.0, self._probe_due - self.clock.monotonic())
+        probe = max(0.0, self._next_probe() - self.clock.monotonic())
         if self.ports.ends.pending():
             probe = _PROBE_WAIT_S
         return min(_IDLE_WAIT_S, probe, self._until_due_s())
@@ -180,13 +192,26 @@ class Lane:
             for number in self.owned:
                 if all(own[i, number] >= ends.get((i, number), 0) for i in Input):
                     self._applied_before[number] = self._probe_t0
+                    self._licensed[number] = self._probe_started
+            written_s = self.clock.monotonic() - self._written_at
+            if written_s < self.settings.probe_ms / 2000:
+                return False  # an extra probe, for a lease: it licenses, and writes nothing
+            self._written_at = self.clock.monotonic()
             return True
-        if not self.ports.ends.pending() and self.clock.monotonic() >= self._probe_due:
+        now = self.clock.monotonic()
+        if not self.ports.ends.pending() and now >= self._next_probe():
             # Lanes of one process start at different moments, which staggers them.
-            self._probe_due = self.clock.monotonic() + self.settings.probe_ms / 1000
-            self._probe_t0 = self.clock.wall_ms()
+            self._probe_due = now + self.settings.probe_ms / 1000
+            self._probe_t0, self._probe_started = self.clock.wall_ms(), now
             self.ports.ends.ask()
         return False
+
+    def _next_probe(self) -> float:
+        """The next end probe: once a second, and sooner where a lease is at its end."""
+        deadline = self.leases.next_deadline()
+        if deadline is None:
+            return self._probe_due
+        return min(self._probe_due, max(deadline, self._probe_started) + _LEASE_PROBE_S)
 
     def _reached(self) -> Mapping[tuple[Input, int], int]:
         """Positions applied, past control and aborted records behind the last one."""
@@ -206,7 +231,7 @@ class Lane:
     def _decide(self, batch: Batch) -> list[BucketOutcome]:
         """The outcome of every bucket touched. Pure but for reads of the store."""
         rules = Rules(self.engine, self.ports.facts.queues())
-        touched = {r.bucket for r in batch.inputs} | batch.due.keys()
+        touched = {r.bucket for r in batch.inputs} | batch.due.keys() | {e.bucket for e in batch.expired}
         turns = {
             number: self._turn(number, rules, batch.now_ms)
             for number in (self.owned if batch.heartbeat else sorted(touched))
@@ -219,6 +244,9 @@ class Lane:
         for number, page in batch.due.items():
             for entry in page:
                 turns[number].due(entry)
+        for lease in batch.expired:
+            # Last: a report of this very batch may have ended or renewed it.
+            turns[lease.bucket].expired(lease)
         return [turn.outcome() for turn in turns.values()]
 
     def _turn(self, number: int, rules: Rules, now_ms: int) -> BucketTurn:
@@ -255,28 +283,37 @@ class Lane:
             bucket = self.owned[outcome.bucket]
             meta = BucketMeta(offsets[outcome.bucket] + 1, bucket.topic_id, now, written.progress_bytes)
             try:
-                self.store.apply(outcome.bucket, bucket.token, bucket.next_offset, written.changes, meta)
+                added = self.store.apply(
+                    outcome.bucket, bucket.token, bucket.next_offset, written.changes, meta
+                )
                 if written.stale:
                     self.store.drop_due(outcome.bucket, bucket.token, written.stale)
             except StoreRefused as refused:
                 raise LaneLost(str(refused)) from refused
             bucket.next_offset = meta.next_offset
             bucket.progress = outcome.progress
-            for change in written.changes:
-                if change.new_state is not None:
-                    self._pull_back(bucket, change.new_state)
+            if added is not None:
+                # A late insert may lie before the place from which the due index is read.
+                bucket.due_since_ms = min(bucket.due_since_ms, added)
+            self._hold(outcome)
 
-    @staticmethod
-    def _pull_back(bucket: OwnedBucket, state: TaskState) -> None:
-        """A late insert may lie before the place from which the due index is read."""
-        at_ms = state.forget_ms if state.next_occurrence_ts == NEVER else state.next_occurrence_ts
-        if at_ms != NEVER:
-            bucket.due_since_ms = min(bucket.due_since_ms, at_ms)
+    def _hold(self, outcome: BucketOutcome) -> None:
+        """Keep the leases as the committed state has them."""
+        now = self.clock.monotonic()
+        for task_id, task in outcome.after.items():
+            self.leases.keep_only(outcome.bucket, task_id, task.state)
+        for lease in outcome.leases:
+            self.leases.begin(outcome.bucket, lease, now)
+            self.leases.keep_only(outcome.bucket, lease.task_id, outcome.after[lease.task_id].state)
+        for report in outcome.heartbeats:
+            self.leases.renew(outcome.bucket, report, now)
 
     def _reply(self, outcomes: list[BucketOutcome]) -> None:
         for outcome in outcomes:
             for client, partition, value in encode_replies(outcome.replies):
                 self.ports.replies.send(client, partition, value)
+            for signal in outcome.signals:
+                self.ports.replies.signal(signal.run_id, encode_signal(signal))
             for letter in outcome.dead_letters:
                 if letter.reason is not DeadReason.GAVE_UP:
                     self.events({"event": "alarm", "bucket": outcome.bucket, "reason": letter.detail})

@@ -141,9 +141,15 @@ class Ends(Protocol):
 
 
 class Replies(Protocol):
-    """`verdicts`, after the commit, plain and best effort."""
+    """`verdicts` and `signals`, after the commit, plain and best effort."""
 
-    def send(self, client_id: str, partition: int, value: bytes) -> None: ...
+    def send(self, client_id: str, partition: int, value: bytes) -> None:
+        """A VerdictBatch."""
+        ...
+
+    def signal(self, run_id: bytes, value: bytes) -> None:
+        """A Signal."""
+        ...
 
 
 class LogFacts(NamedTuple):

@@ -299,6 +299,7 @@ class _Process:
             self.limits,
             self.events,
             owned,
+            take_over.leases,
         )
 
 

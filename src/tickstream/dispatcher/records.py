@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
+from math import gcd
 from typing import NamedTuple
 
 from tickstream.codec import (
@@ -28,6 +30,23 @@ from tickstream.timer_store import TaskChange
 from tickstream.topics import DEAD_LETTER_PARTITIONS, TopicNames
 
 
+@lru_cache
+def _stride(buckets: int) -> int:
+    """How far apart the partitions of two attempts lie: coprime to B, near 0.62 B (Fibonacci hashing).
+
+    So attempts visit every partition before they come back, and neighbours go far from each other.
+    """
+    start = max(1, round(0.62 * buckets))
+    return next(
+        s for d in range(buckets + 1) for s in (start + d, start - d) if s > 0 and gcd(s, buckets) == 1
+    )
+
+
+def work_partition(bucket: int, attempt: int, buckets: int) -> int:
+    """Where attempt n of a task lies: another partition each time, so that another worker gets it."""
+    return (bucket + (attempt - 1) * _stride(buckets)) % buckets
+
+
 class EncodedOutcome(NamedTuple):
     """One bucket's share of a transaction, ready to be produced and stored."""
 
@@ -39,7 +58,7 @@ class EncodedOutcome(NamedTuple):
     progress_bytes: bytes
 
 
-def encode_outcome(outcome: BucketOutcome, names: TopicNames) -> EncodedOutcome:
+def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> EncodedOutcome:
     """Records in the order in which they are produced: changelog, work, history, dead letters, Progress."""
     bucket = outcome.bucket
     records: list[OutRecord] = []
@@ -57,7 +76,8 @@ def encode_outcome(outcome: BucketOutcome, names: TopicNames) -> EncodedOutcome:
             records.append(OutRecord(names.timers, bucket, timers_key(SPEC, task_id), spec_bytes))
         records.append(OutRecord(names.timers, bucket, timers_key(STATE, task_id), state_bytes))
     for queue, work in outcome.work:
-        records.append(OutRecord(names.work(queue), bucket, work.task_id.encode(), encode_work(work)))
+        partition = work_partition(bucket, work.attempt, buckets)
+        records.append(OutRecord(names.work(queue), partition, work.task_id.encode(), encode_work(work)))
     for history in outcome.history:
         records.append(OutRecord(names.history, bucket, history.task_id.encode(), encode_history(history)))
     records.extend(_dead_letter(bucket, letter, names) for letter in outcome.dead_letters)

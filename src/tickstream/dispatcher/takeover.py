@@ -19,15 +19,18 @@ from tickstream.codec import (
     SPEC,
     STATE,
     decode_claim,
+    decode_command,
     decode_progress,
     encode_claim,
     split_timers_key,
     timers_key,
 )
+from tickstream.dispatcher.decision import Lease, terms_of
 from tickstream.dispatcher.lane import Events, LanePorts, OwnedBucket
+from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.ports import Changelog, Input, LogFacts, LogRecord, OutRecord, Side
 from tickstream.errors import BucketStopped, CodecError, LaneLost, RetryTransaction, StoreRefused
-from tickstream.model import NEVER, Claim, InputPosition, Progress
+from tickstream.model import DEFAULT_TERMS, NEVER, Claim, InputPosition, Progress
 from tickstream.timer_store import BucketMeta, TimerStore
 from tickstream.topics import TopicNames
 
@@ -66,6 +69,7 @@ class TakeOver:
     clock: Clock
     events: Events
     restored: int = 0
+    leases: LeaseBook = field(default_factory=LeaseBook)
 
     def steps(self) -> Generator[str, None, dict[int, OwnedBucket]]:
         """Take over; returns the buckets that are active. Raises LaneLost."""
@@ -83,6 +87,8 @@ class TakeOver:
         yield from self._restore(restoring, facts)  # 4
         yield "takeover.restored"
         owned = self._position(restoring, facts)  # 5
+        for bucket in owned:
+            self._lease_again(bucket)
         self.ports.inputs.assign(
             {
                 (source, bucket): (position.offset, position.leader_epoch)
@@ -232,6 +238,18 @@ class TakeOver:
                     "records were deleted before they were applied",
                 )
         return progress._replace(tzdata=self.tzdata, layout=self.layout)
+
+    def _lease_again(self, bucket: int) -> None:
+        """Full leases for every claimed run: heartbeats of the past are nobody's to count."""
+        now = self.clock.monotonic()
+        for task_id, spec, state in self.store.in_flight(bucket):
+            for run in state.runs:
+                if not run.holder or run.retry_at_ms != NEVER:
+                    continue
+                same = spec is not None and spec.rev == run.rev
+                terms = terms_of(decode_command(spec.command)) if spec and same else DEFAULT_TERMS
+                lease = Lease(task_id, run.occurrence_ts, run.attempt, run.holder, terms.lease_ms)
+                self.leases.begin(bucket, lease, now)
 
     def _stop(self, restoring: dict[int, _Restoring], number: int, reason: str) -> None:
         """One bucket cannot go on; the lane's others do."""

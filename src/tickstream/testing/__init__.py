@@ -4,6 +4,6 @@
 """
 
 from tickstream.testing.clock import ManualClock
-from tickstream.testing.harness import Harness, HarnessWorker
+from tickstream.testing.harness import Harness, HarnessRun, HarnessWorker
 
-__all__ = ["Harness", "HarnessWorker", "ManualClock"]
+__all__ = ["Harness", "HarnessRun", "HarnessWorker", "ManualClock"]

@@ -17,8 +17,9 @@ from tickstream.codec import (
     encode_command,
     encode_reports,
 )
-from tickstream.dispatcher.bucket import BucketTurn
-from tickstream.dispatcher.engine import Rules
+from tickstream.dispatcher.bucket import BucketOutcome, BucketTurn
+from tickstream.dispatcher.decision import Rules
+from tickstream.dispatcher.leases import Expired, LeaseBook
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.dispatcher.records import encode_outcome
 from tickstream.ingest.request import IfExistsLike, Requests, cancel_command, schedule_command
@@ -34,6 +35,7 @@ from tickstream.model import (
     Progress,
     Report,
     ReportKind,
+    Signal,
     Verdict,
     Work,
     bucket_of,
@@ -43,7 +45,8 @@ from tickstream.testing.clock import ManualClock
 from tickstream.testing.memory import MemoryTimers
 from tickstream.topics import TopicNames
 from tickstream.worker.app import App
-from tickstream.worker.run import Execution, Run
+from tickstream.worker.execution import Execution
+from tickstream.worker.run import Run
 
 BUCKETS = 8
 _NAMES = TopicNames("test.")
@@ -59,6 +62,8 @@ class Harness:
         self.client = HarnessClient(self)
         self.history: list[History] = []
         """Every outcome so far, in order."""
+        self.signals: list[Signal] = []
+        """Every request to running work to stop."""
         self.log: list[OutRecord] = []
         """Every record that a dispatcher would have committed."""
         self._engine = engine or EngineSettings()
@@ -66,6 +71,7 @@ class Harness:
         self._timers = MemoryTimers()
         self._progress = [_fresh_progress() for _ in range(BUCKETS)]
         self._work: dict[str, deque[Work]] = defaultdict(deque)
+        self._leases = LeaseBook()
         self._ids = 0
 
     @property
@@ -77,13 +83,17 @@ class Harness:
         """Let time pass, stopping at every instant at which something is due."""
         end = self.clock.wall_ms() + by // timedelta(milliseconds=1)
         self.tick()
-        while (at := self._timers.next_due_ms()) is not None and at <= end:
+        while (at := self._next_ms()) is not None and at <= end:
             self.clock.advance(max(0, at - self.clock.wall_ms()))
             self.tick()
         self.clock.advance(max(0, end - self.clock.wall_ms()))
 
     def tick(self) -> None:
         """Do what is due now."""
+        # The end probe is answered at once here: whatever deadline has passed may expire.
+        licence = dict.fromkeys(range(BUCKETS), self.clock.monotonic())
+        for lease in self._leases.expired(licence):
+            self._turn(lease.bucket, expired=lease)
         while due := self._timers.due(self.clock.wall_ms()):
             for bucket, entries in due.items():
                 self._turn(bucket, due=entries)
@@ -123,6 +133,15 @@ class Harness:
         self._ids += 1
         return self._ids.to_bytes(16, "big")
 
+    def _next_ms(self) -> int | None:
+        """The next instant at which something is due, or a lease is over."""
+        instants = [self._timers.next_due_ms()]
+        deadline = self._leases.next_deadline()
+        if deadline is not None:
+            left_ms = int((deadline - self.clock.monotonic()) * 1000) + 1
+            instants.append(self.clock.wall_ms() + max(1, left_ms))
+        return min((at for at in instants if at is not None), default=None)
+
     def _turn(
         self,
         bucket: int,
@@ -130,6 +149,7 @@ class Harness:
         commands: bytes | None = None,
         reports: bytes | None = None,
         due: list[DueEntry] | None = None,
+        expired: Expired | None = None,
     ) -> list[Verdict]:
         """One transaction of one bucket."""
         now = self.clock.wall_ms()
@@ -142,16 +162,31 @@ class Harness:
             turn.reports(progress.reports.offset, 0, reports)
         for entry in due or ():
             turn.due(entry)
+        if expired is not None:
+            turn.expired(expired)
         outcome = turn.outcome()
         # Encoded as a dispatcher would, so that what cannot be written fails here too.
-        encoded = encode_outcome(outcome, _NAMES)
+        encoded = encode_outcome(outcome, _NAMES, BUCKETS)
         self._timers.apply(outcome)
         self._progress[bucket] = outcome.progress
+        self._hold(outcome)
         self.history.extend(outcome.history)
+        self.signals.extend(outcome.signals)
         self.log.extend(encoded.records)
         for queue, work in outcome.work:
             self._work[queue].append(work)
         return [reply.verdict for reply in outcome.replies]
+
+    def _hold(self, outcome: BucketOutcome) -> None:
+        """Keep the leases as a lane does."""
+        now = self.clock.monotonic()
+        for task_id, task in outcome.after.items():
+            self._leases.keep_only(outcome.bucket, task_id, task.state)
+        for lease in outcome.leases:
+            self._leases.begin(outcome.bucket, lease, now)
+            self._leases.keep_only(outcome.bucket, lease.task_id, outcome.after[lease.task_id].state)
+        for report in outcome.heartbeats:
+            self._leases.renew(outcome.bucket, report, now)
 
 
 class HarnessClient:
@@ -184,9 +219,12 @@ class HarnessClient:
         self._harness.tick()
         return verdict
 
-    def cancel(self, task_id: str) -> Verdict:
+    def cancel(self, task_id: str, *, running: bool = False) -> Verdict:
         """As Client.cancel."""
-        return self._harness.send(cancel_command(self._harness.new_id(), task_id))
+        command = cancel_command(self._harness.new_id(), task_id)
+        if running:
+            command = command._replace(options=command.options._replace(running=True))
+        return self._harness.send(command)
 
 
 class HarnessWorker:
@@ -207,20 +245,21 @@ class HarnessWorker:
             reports.append(report)
         return reports
 
-    def claim(self) -> Work:
-        """Take the next run without executing it, as a worker does that is about to die."""
+    def take(self) -> HarnessRun:
+        """The next dispatched run, not claimed: as a worker has it that finishes at once, or dies.
+
+        Raises LookupError when none waits.
+        """
         work = self._harness.take(self._queue)
         if work is None:
             raise LookupError(f"no run waits in queue {self._queue!r}")
-        return work
+        return HarnessRun(self._harness, self._name, work)
 
-    def succeed(self, work: Work) -> Report:
-        """Report a claimed run as succeeded."""
-        return self._word(work, ReportKind.SUCCEEDED, "")
-
-    def fail(self, work: Work, error: str) -> Report:
-        """Report a claimed run as failed."""
-        return self._word(work, ReportKind.FAILED, error)
+    def claim(self) -> HarnessRun:
+        """The next dispatched run, claimed. Raises LookupError when none waits."""
+        run = self.take()
+        run.claim()
+        return run
 
     def execute(self, work: Work) -> Report:
         """Run the handler of `work` here and now. Raises KeyError when the app has none of that name."""
@@ -237,15 +276,54 @@ class HarnessWorker:
             execution.run(run)
         return done[0]
 
-    def _word(self, work: Work, kind: ReportKind, error: str) -> Report:
+
+class HarnessRun:
+    """A run in the hands of a worker that the test plays."""
+
+    def __init__(self, harness: Harness, worker: str, work: Work) -> None:
+        self._harness = harness
+        self._worker = worker
+        self.work = work
+        self.run_id = harness.new_id()
+
+    def claim(self) -> None:
+        """Say that it runs, and is to be held by this run."""
+        self._say(ReportKind.CLAIMED)
+
+    def heartbeat(self) -> None:
+        """Say that it still runs."""
+        self._say(ReportKind.HEARTBEAT)
+
+    def succeed(self) -> None:
+        """Report success."""
+        self._say(ReportKind.SUCCEEDED)
+
+    def fail(self, error: str = "Error: failed", *, retry_ms: int = NEVER) -> None:
+        """Report a failure."""
+        self._say(ReportKind.FAILED, error, retry_ms)
+
+    def release(self) -> None:
+        """Hand it back unstarted."""
+        self._say(ReportKind.RELEASED)
+
+    def _say(self, kind: ReportKind, error: str = "", retry_ms: int = NEVER) -> None:
         now = self._harness.clock.wall_ms()
+        work = self.work
         handler = decode_body(work.body).handler
-        run_id = self._harness.new_id()
         report = Report(
-            kind, work.task_id, work.occurrence_ts, work.attempt, run_id, handler, now, now, now, error
+            kind,
+            work.task_id,
+            work.occurrence_ts,
+            work.attempt,
+            self.run_id,
+            handler,
+            now,
+            now,
+            now,
+            error,
+            retry_ms,
         )
-        self._harness.report(report, self._name)
-        return report
+        self._harness.report(report, self._worker)
 
 
 class _Nobody:
@@ -253,7 +331,7 @@ class _Nobody:
 
     def finished(self) -> None: ...
 
-    def acked(self, run: Run) -> None: ...
+    def acked(self, run: Run, kind: ReportKind) -> None: ...
 
 
 def _fresh_progress() -> Progress:

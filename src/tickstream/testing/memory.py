@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from tickstream.dispatcher.bucket import BucketOutcome
-from tickstream.dispatcher.engine import NO_TASK, Task
+from tickstream.dispatcher.decision import NO_TASK, Task
 from tickstream.model import DueEntry, TaskSpec, TaskState
 from tickstream.timer_store import due_entries
 

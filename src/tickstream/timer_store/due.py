@@ -17,6 +17,19 @@ def due_entries(task_id: str, spec: TaskSpec | None, state: TaskState | None) ->
         return (
             (DueEntry(state.forget_ms, DueKind.FORGET, task_id, NEVER),) if state.forget_ms != NEVER else ()
         )
-    if spec.rev != state.rev or state.next_occurrence_ts == NEVER:
+    if spec.rev != state.rev:
         return ()
-    return (DueEntry(state.next_occurrence_ts, DueKind.FIRE, task_id, state.next_occurrence_ts),)
+    entries = [
+        DueEntry(run.retry_at_ms, DueKind.RETRY, task_id, run.occurrence_ts)
+        for run in state.runs
+        # What was dispatched under an older definition is not retried.
+        if run.retry_at_ms != NEVER and run.rev == spec.rev
+    ]
+    if state.next_occurrence_ts != NEVER:
+        entries.append(DueEntry(state.next_occurrence_ts, DueKind.FIRE, task_id, state.next_occurrence_ts))
+    return tuple(entries)
+
+
+def has_holder(state: TaskState | None) -> bool:
+    """Whether a run of the task is claimed: what `inflight` lists, so that leases can be rebuilt."""
+    return state is not None and any(run.holder and run.retry_at_ms == NEVER for run in state.runs)

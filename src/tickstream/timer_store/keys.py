@@ -1,6 +1,7 @@
 """The bytes of the store's keys. Nobody else slices them; no RocksDB here.
 
-    spec, state   bucket u16 BE | task_id UTF-8
+    spec, state, inflight
+                  bucket u16 BE | task_id UTF-8
     due           bucket u16 BE | at_ms u64 BE | kind u8 | task_id UTF-8 | occurrence_ts u64 BE
     meta          bucket u16 BE
 

@@ -28,12 +28,12 @@ from rocksdict import (
 from tickstream.codec import decode_spec, decode_state
 from tickstream.errors import StoreCorrupted, StoreRefused
 from tickstream.model import DueEntry, TaskSpec, TaskState
-from tickstream.timer_store.due import due_entries
+from tickstream.timer_store.due import due_entries, has_holder
 from tickstream.timer_store.keys import bucket_prefix, due_bound, due_entry, due_key, task_key
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when keys or values change; a store of another format is wiped and restored."""
-_FAMILIES: Final = ("spec", "state", "due", "meta")
+_FAMILIES: Final = ("spec", "state", "due", "inflight", "meta")
 _META_HEAD: Final = struct.Struct(">Bq16sqI")
 _FAR: Final = 2**63
 
@@ -169,6 +169,20 @@ class TimerStore:
             rows.next()
         _check(rows)
 
+    def in_flight(self, bucket: int) -> Iterator[tuple[str, TaskSpec | None, TaskState]]:
+        """Every task of the bucket with a claimed run, as it stands. Raises StoreCorrupted."""
+        read = ReadOptions()
+        read.set_iterate_upper_bound(bucket_prefix(bucket + 1))
+        rows = self._family["inflight"].iter(read)
+        rows.seek(bucket_prefix(bucket))
+        while rows.valid():
+            task_id = rows.key()[2:].decode()
+            state = self.state(bucket, task_id)
+            if state is not None:
+                yield task_id, self.spec(bucket, task_id), state
+            rows.next()
+        _check(rows)
+
     def meta(self, bucket: int) -> BucketMeta | None:
         """What is known of the bucket, None when nothing is."""
         value = self._family["meta"].get(bucket_prefix(bucket))
@@ -186,14 +200,16 @@ class TimerStore:
 
     def apply(
         self, bucket: int, token: int, decided_on: int, changes: Iterable[TaskChange], meta: BucketMeta
-    ) -> None:
+    ) -> int | None:
         """One committed transaction's changes of one bucket, in one WriteBatch.
 
         `decided_on` is the stored next_offset that the decisions were made on. Only the
-        difference of the due index is written. Raises StoreRefused.
+        difference of the due index is written. Returns the instant of the first due entry that was
+        added, None without one. Raises StoreRefused.
         """
         batch = WriteBatch(raw_mode=True)
         due = self._handle["due"]
+        added: list[int] = []
         for change in changes:
             key = task_key(bucket, change.task_id)
             if change.new_spec is not change.old_spec:
@@ -207,7 +223,12 @@ class TimerStore:
             for entry in new:
                 if entry not in old:
                     batch.put(due_key(bucket, entry), b"", due)
+                    added.append(entry.at_ms)
+            held, holds = has_holder(change.old_state), has_holder(change.new_state)
+            if held != holds:
+                self._put(batch, "inflight", key, b"" if holds else None)
         self._write(bucket, token, decided_on, batch, meta)
+        return min(added, default=None)
 
     def restore(
         self,
@@ -230,6 +251,9 @@ class TimerStore:
             new = {**old, **values}
             for name, value in values.items():
                 self._put(batch, name, key, value)
+            state = new["state"]
+            holds = state is not None and has_holder(decode_state(state))
+            self._put(batch, "inflight", key, b"" if holds else None)
             for entry in _due_of(task_id, old):
                 batch.delete(due_key(bucket, entry), due)
             for entry in _due_of(task_id, new):

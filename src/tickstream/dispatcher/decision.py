@@ -1,0 +1,160 @@
+"""What the engine decides on and what it decides, as values; and the moves that its parts share.
+
+Pure, like everything in engine.py and runs.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tickstream.codec import decode_command
+from tickstream.model import (
+    DEFAULT_TERMS,
+    NEVER,
+    RECENT_COMMANDS,
+    Command,
+    Outcome,
+    RecentCommand,
+    Report,
+    Rev,
+    RunState,
+    RunTerms,
+    Signal,
+    TaskSpec,
+    TaskState,
+    VerdictKind,
+)
+from tickstream.settings import EngineSettings
+
+
+class Task(NamedTuple):
+    """A task as it stands."""
+
+    spec: TaskSpec | None
+    state: TaskState | None
+
+
+NO_TASK: Final = Task(None, None)
+STUB_SLACK_MS: Final = 5_000
+"""How much longer than promised a stub stays: T is always a second or two old."""
+STUB_LONGER_MS: Final = 60_000
+"""How much longer again while commands wait that were accepted in its time."""
+
+
+class Rules(NamedTuple):
+    """What decisions depend on besides the task and the event."""
+
+    settings: EngineSettings
+    queues: frozenset[str]
+    """Queues that exist."""
+
+
+class Sent(NamedTuple):
+    """A command where it lies in the log."""
+
+    command: Command
+    encoded: bytes
+    """The command's own bytes, as a TaskSpec keeps them."""
+    rev: Rev
+    appended_ms: int
+    """When the broker took it: what was in time then is in time, however late it is applied."""
+
+
+class Dispatch(NamedTuple):
+    """A run to be handed to a worker."""
+
+    run: RunState
+    queue: str
+    terms: RunTerms
+    body: bytes
+
+
+class Lease(NamedTuple):
+    """A claimed run that is to be heard of again in time."""
+
+    task_id: str
+    occurrence_ts: int
+    attempt: int
+    holder: bytes
+    """run_id."""
+    lease_ms: int
+
+
+class Ended(NamedTuple):
+    """An occurrence, or one attempt of it, that came to its end."""
+
+    occurrence_ts: int
+    attempt: int
+    rev: Rev
+    outcome: Outcome
+    queue: str
+    """Empty when the definition of the run is replaced since."""
+    decided_ms: int
+    report: Report | None
+    worker: str
+    error: str
+    body: bytes
+    """Of work given up on, for `dead-letter`; else empty."""
+
+
+class Answer(NamedTuple):
+    """The verdict on a command, before it is addressed."""
+
+    kind: VerdictKind
+    phase: str
+    occurrence_ts: int = NEVER
+    detail: str = ""
+    in_flight: tuple[int, ...] = ()
+
+
+class Decision(NamedTuple):
+    """What an event makes of a task. `task` is the same object when nothing changes."""
+
+    task: Task
+    dispatch: Dispatch | None = None
+    ended: Ended | None = None
+    answer: Answer | None = None
+    stale: bool = False
+    """The due entry has no task behind it: it is to be dropped."""
+    lease: Lease | None = None
+    """Begins now."""
+    signals: tuple[Signal, ...] = ()
+
+
+def terms_of(command: Command) -> RunTerms:
+    """How runs of the task are leased and retried."""
+    return command.options.terms or DEFAULT_TERMS
+
+
+def replaced_run(state: TaskState, old: RunState, new: RunState | None) -> TaskState:
+    """The state with one run changed, or without it."""
+    runs = (new if run is old else run for run in state.runs)
+    return state._replace(runs=tuple(run for run in runs if run is not None))
+
+
+def settle(task: Task, state: TaskState, outcome: Outcome, now_ms: int, rules: Rules) -> Task:
+    """`state` after an end: as it is while something waits or runs, else a stub, or nothing."""
+    if state.next_occurrence_ts != NEVER or state.runs:
+        return Task(task.spec, state)
+    retention = rules.settings.done_retention_ms
+    if retention == 0:
+        return NO_TASK
+    return Task(
+        None,
+        state._replace(
+            outcome=outcome,
+            ended_ms=now_ms,
+            forget_ms=now_ms + retention + STUB_SLACK_MS,
+            recent=recent_of(task),
+        ),
+    )
+
+
+def recent_of(task: Task) -> tuple[RecentCommand, ...]:
+    """What a task remembers once its present definition is no longer there to speak for itself."""
+    if task.state is None:
+        return ()
+    if task.spec is None:
+        return task.state.recent
+    definer = RecentCommand(decode_command(task.spec.command).command_id, task.spec.answer, "")
+    return (*task.state.recent, definer)[-RECENT_COMMANDS:]
