@@ -22,11 +22,15 @@ from tickstream.recurrence.zones import Zone, load_zone
 class Occurrences:
     """The occurrences of one schedule; an answer takes the same time at any age of the schedule."""
 
-    def __init__(self, next_after: Callable[[int], Pointer | None], zone: Zone, earliest_ms: int) -> None:
+    def __init__(
+        self, next_after: Callable[[int], Pointer | None], zone: Zone, earliest_ms: int, *, elapsed: bool
+    ) -> None:
         """Nothing may occur before `earliest_ms`."""
         self.next_after: Final = next_after
         """The first occurrence later than an instant (ms, UTC); None when none follows."""
         self.zone: Final = zone
+        self.elapsed: Final = elapsed
+        """Whether it steps in elapsed time, past every gap and fold."""
         self._earliest_ms: Final = earliest_ms
 
     def first(self) -> Pointer | None:
@@ -69,9 +73,8 @@ def compile_schedule(schedule: Schedule) -> Occurrences:
     match schedule:
         case Rrule():
             found = recurrence(schedule)
-            return Occurrences(
-                _in_ms(found.moments, found.earliest, None), found.zone, found.earliest * 1_000
-            )
+            next_after = _in_ms(found.moments, found.earliest, None)
+            return Occurrences(next_after, found.zone, found.earliest * 1_000, elapsed=found.elapsed)
         case Cron():
             return _cron(schedule)
         case Every():
@@ -113,16 +116,17 @@ def _every(schedule: Every) -> Occurrences:
         segment = zone.segment(instant // 1_000)
         return Pointer(instant // 1_000 + segment.offset, segment.fold(instant // 1_000), instant)
 
-    return Occurrences(next_after, zone, anchor)
+    return Occurrences(next_after, zone, anchor, elapsed=True)
 
 
 def _cron(schedule: Cron) -> Occurrences:
     zone, times, policy = load_zone(schedule.zone), CronTimes(schedule.expression), schedule.policy
     start = -(-schedule.start_ms // 1_000)
     moments: Moments = OnWallClock(zone, times.next_local, policy.gap, policy.fold)
-    if times.starred and policy.subday is Subday.ELAPSED:
+    elapsed = times.starred and policy.subday is Subday.ELAPSED
+    if elapsed:
         moments = InElapsedTime(zone, lambda _offset, after, _until: times.next_local(after), start)
-    return Occurrences(_in_ms(moments, start, schedule.end_ms), zone, start * 1_000)
+    return Occurrences(_in_ms(moments, start, schedule.end_ms), zone, start * 1_000, elapsed=elapsed)
 
 
 def _in_ms(moments: Moments, start: int, end_ms: int | None) -> Callable[[int], Pointer | None]:

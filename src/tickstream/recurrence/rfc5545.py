@@ -46,6 +46,8 @@ class Recurrence(NamedTuple):
     moments: Moments
     earliest: int
     """Seconds UTC; nothing occurs before."""
+    elapsed: bool
+    """Whether it steps in elapsed time, past every gap and fold."""
 
 
 def recurrence(schedule: Rrule) -> Recurrence:
@@ -54,14 +56,17 @@ def recurrence(schedule: Rrule) -> Recurrence:
     excluded = frozenset(m.instant for text in schedule.exdate for m in _dates(start, "EXDATE", text))
     added = [m for text in schedule.rdate for m in _dates(start, "RDATE", text)]
     moments: Moments = _nothing
+    elapsed = False
     if schedule.rule is None:
         added += resolve(start.zone, start.local, start.policy.gap, start.policy.fold)
     else:
-        moments = _bounded(start, parse_rule(schedule.rule), schedule.last)
+        rule = parse_rule(schedule.rule)
+        elapsed = _is_elapsed(start, rule)
+        moments = _bounded(start, rule, schedule.last)
     earliest = min([start.instant, *(m.instant for m in added)])
     if added or excluded:
         moments = _combined(moments, added, excluded)
-    return Recurrence(start.zone, moments, earliest)
+    return Recurrence(start.zone, moments, earliest, elapsed)
 
 
 def last_counted(schedule: Rrule) -> int | None:
