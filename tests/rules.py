@@ -113,4 +113,5 @@ def outside_the_faults(rule: str) -> bool:
     mixed = len({len(day) > 2 for day in days}) > 1
     reaching_over = any(abs(week) >= 52 for week in weeks)
     without_a_day = "BYWEEKNO" in parts and not {"BYDAY", "BYMONTHDAY", "BYYEARDAY"} & set(parts)
-    return not (mixed or reaching_over or without_a_day)
+    in_first_week = parts["FREQ"] == "WEEKLY" and "BYSETPOS" in parts
+    return not (mixed or reaching_over or without_a_day or in_first_week)

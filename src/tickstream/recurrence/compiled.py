@@ -51,9 +51,9 @@ class Occurrences:
             if before_ms - distance < self._earliest_ms:
                 return None
             distance *= 2
-        # Halve the stretch in which the last one must lie, until nothing fits between it and the end.
-        low, high = found.next_occurrence_ts, before_ms
-        while high - low > 1:
+        # None lies behind `high`; halve what is between, until nothing is.
+        low, high = found.next_occurrence_ts, before_ms - 1
+        while low < high:
             middle = (low + high) // 2
             later = self._within(middle, before_ms)
             if later is None:
