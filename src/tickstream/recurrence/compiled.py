@@ -8,29 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from tickstream.errors import InvalidSchedule, NeverOccurs
 from tickstream.recurrence.civil import DAY, LAST_DAY
 from tickstream.recurrence.cron import CronTimes
 from tickstream.recurrence.moments import InElapsedTime, OnWallClock
 from tickstream.recurrence.rfc5545 import Moments, last_counted, recurrence
-from tickstream.recurrence.values import Cron, Every, Pointer, Rrule, Schedule, Subday
+from tickstream.recurrence.values import Cron, Every, Pointer, Policy, Rrule, Schedule, Subday
 from tickstream.recurrence.zones import Zone, load_zone
+
+
+class Clockwork(NamedTuple):
+    """How a schedule meets the changes of a zone's clock."""
+
+    zone: Zone
+    policy: Policy
+    """In force; an all-day schedule has one of its own."""
+    elapsed: bool
+    """Whether it steps in elapsed time, past every gap and fold."""
 
 
 class Occurrences:
     """The occurrences of one schedule; an answer takes the same time at any age of the schedule."""
 
     def __init__(
-        self, next_after: Callable[[int], Pointer | None], zone: Zone, earliest_ms: int, *, elapsed: bool
+        self, next_after: Callable[[int], Pointer | None], clockwork: Clockwork, earliest_ms: int
     ) -> None:
         """Nothing may occur before `earliest_ms`."""
         self.next_after: Final = next_after
         """The first occurrence later than an instant (ms, UTC); None when none follows."""
-        self.zone: Final = zone
-        self.elapsed: Final = elapsed
-        """Whether it steps in elapsed time, past every gap and fold."""
+        self.clockwork: Final = clockwork
         self._earliest_ms: Final = earliest_ms
 
     def first(self) -> Pointer | None:
@@ -74,7 +82,8 @@ def compile_schedule(schedule: Schedule) -> Occurrences:
         case Rrule():
             found = recurrence(schedule)
             next_after = _in_ms(found.moments, found.earliest, None)
-            return Occurrences(next_after, found.zone, found.earliest * 1_000, elapsed=found.elapsed)
+            clockwork = Clockwork(found.zone, found.policy, found.elapsed)
+            return Occurrences(next_after, clockwork, found.earliest * 1_000)
         case Cron():
             return _cron(schedule)
         case Every():
@@ -116,7 +125,7 @@ def _every(schedule: Every) -> Occurrences:
         segment = zone.segment(instant // 1_000)
         return Pointer(instant // 1_000 + segment.offset, segment.fold(instant // 1_000), instant)
 
-    return Occurrences(next_after, zone, anchor, elapsed=True)
+    return Occurrences(next_after, Clockwork(zone, Policy(), elapsed=True), anchor)
 
 
 def _cron(schedule: Cron) -> Occurrences:
@@ -126,7 +135,8 @@ def _cron(schedule: Cron) -> Occurrences:
     elapsed = times.starred and policy.subday is Subday.ELAPSED
     if elapsed:
         moments = InElapsedTime(zone, lambda _offset, after, _until: times.next_local(after), start)
-    return Occurrences(_in_ms(moments, start, schedule.end_ms), zone, start * 1_000, elapsed=elapsed)
+    next_after = _in_ms(moments, start, schedule.end_ms)
+    return Occurrences(next_after, Clockwork(zone, policy, elapsed), start * 1_000)
 
 
 def _in_ms(moments: Moments, start: int, end_ms: int | None) -> Callable[[int], Pointer | None]:

@@ -10,8 +10,8 @@ from itertools import islice, takewhile
 from typing import Final
 
 from tickstream.recurrence.civil import iso_local, utc_of, wall_of
-from tickstream.recurrence.compiled import Occurrences, compile_schedule
-from tickstream.recurrence.values import Every, Fold, Gap, Pointer, Policy, Schedule
+from tickstream.recurrence.compiled import Clockwork, Occurrences, compile_schedule
+from tickstream.recurrence.values import Every, Fold, Gap, Pointer, Schedule
 from tickstream.recurrence.zones import Zone
 
 
@@ -36,38 +36,38 @@ def preview(schedule: Schedule, count: int, after_ms: int) -> tuple[Previewed, .
     Raises InvalidSchedule, UnknownZone.
     """
     occurrences = compile_schedule(schedule)
-    policy = Policy() if isinstance(schedule, Every) else schedule.policy
+    clockwork = occurrences.clockwork
     shown = list(islice(occurrences.after(after_ms), count))
-    lines = [(p.next_occurrence_ts, _previewed(p, occurrences, policy)) for p in shown]
-    if shown and not isinstance(schedule, Every) and policy.gap is Gap.SKIP:
-        kept = compile_schedule(replace(schedule, policy=replace(policy, gap=Gap.SHIFT)))
+    lines = [(p.next_occurrence_ts, _previewed(p, clockwork)) for p in shown]
+    takes_out = clockwork.policy.gap is Gap.SKIP and not clockwork.elapsed
+    if shown and takes_out and not isinstance(schedule, Every):
+        kept = compile_schedule(replace(schedule, policy=replace(schedule.policy, gap=Gap.SHIFT)))
         lines += _skipped(kept, after_ms, shown[-1].next_occurrence_ts)
     return tuple(line for _, line in sorted(lines, key=lambda line: line[0]))
 
 
 def _skipped(kept: Occurrences, after_ms: int, last_ms: int) -> list[tuple[int, Previewed]]:
     """What a gap takes out up to `last_ms`, of `kept`, the schedule that lets it take out nothing."""
-    if kept.elapsed:
-        return []
+    zone = kept.clockwork.zone
     return [
         (
             p.next_occurrence_ts,
-            Previewed(iso_local(p.nominal_local), None, None, "gap", _gap(p, kept.zone, Gap.SKIP)),
+            Previewed(iso_local(p.nominal_local), None, None, "gap", _gap(p, zone, Gap.SKIP)),
         )
         for p in takewhile(lambda pointer: pointer.next_occurrence_ts <= last_ms, kept.after(after_ms))
-        if not kept.zone.readings(p.nominal_local).instants
+        if not zone.readings(p.nominal_local).instants
     ]
 
 
-def _previewed(pointer: Pointer, occurrences: Occurrences, policy: Policy) -> Previewed:
-    zone, instant = occurrences.zone, pointer.next_occurrence_ts // 1_000
+def _previewed(pointer: Pointer, clockwork: Clockwork) -> Previewed:
+    zone, instant = clockwork.zone, pointer.next_occurrence_ts // 1_000
     offset = zone.offset(instant)
     instants = zone.readings(pointer.nominal_local).instants
     change, note = None, ""
     if not instants:
-        change, note = "gap", _gap(pointer, zone, policy.gap)
+        change, note = "gap", _gap(pointer, zone, clockwork.policy.gap)
     elif len(instants) > 1:
-        change, note = "fold", _fold(pointer, occurrences, policy.fold)
+        change, note = "fold", _fold(pointer, clockwork)
     millis = pointer.next_occurrence_ts % 1_000
     fraction = f".{millis:03d}" if millis else ""
     return Previewed(
@@ -100,10 +100,11 @@ def _gap(pointer: Pointer, zone: Zone, gap: Gap) -> str:
     )
 
 
-def _fold(pointer: Pointer, occurrences: Occurrences, fold: Fold) -> str:
+def _fold(pointer: Pointer, clockwork: Clockwork) -> str:
+    fold = clockwork.policy.fold
     twice = f"{wall_of(pointer.nominal_local):%H:%M} comes twice"
     which = ("the first", "the second")[pointer.fold]
-    if occurrences.elapsed:
+    if clockwork.elapsed:
         return f"{twice}, this is {which}: time goes on (subday=elapsed)"
     if fold is Fold.BOTH:
         return f"{twice}, this is {which} (fold=both)"

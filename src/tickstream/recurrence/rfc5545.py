@@ -46,6 +46,8 @@ class Recurrence(NamedTuple):
     moments: Moments
     earliest: int
     """Seconds UTC; nothing occurs before."""
+    policy: Policy
+    """The schedule's; an all-day schedule has one of its own."""
     elapsed: bool
     """Whether it steps in elapsed time, past every gap and fold."""
 
@@ -66,7 +68,7 @@ def recurrence(schedule: Rrule) -> Recurrence:
     earliest = min([start.instant, *(m.instant for m in added)])
     if added or excluded:
         moments = _combined(moments, added, excluded)
-    return Recurrence(start.zone, moments, earliest, elapsed)
+    return Recurrence(start.zone, moments, earliest, start.policy, elapsed)
 
 
 def last_counted(schedule: Rrule) -> int | None:
@@ -98,7 +100,9 @@ def _start(schedule: Rrule) -> Start:
 def _dates(start: Start, part: str, text: str) -> tuple[Moment, ...]:
     written = parse_written(part, text)
     if written.is_date is not start.all_day:
-        raise InvalidSchedule(part, text, "must be a DATE where DTSTART is one, else a DATE-TIME (3.8.5)")
+        raise InvalidSchedule(
+            part, text, "must be a DATE where DTSTART is one, else a DATE-TIME (RFC 5545, 3.8.5)"
+        )
     seconds = seconds_of(written.wall)
     if not written.is_utc:
         return resolve(start.zone, seconds, start.policy.gap, start.policy.fold)
@@ -155,14 +159,14 @@ def _end(start: Start, until: Until) -> int:
     """UNTIL in seconds UTC; for an all-day start, wall clock seconds."""
     if until.is_date is not start.all_day:
         needed = "a DATE, since DTSTART is one" if start.all_day else "a DATE-TIME, since DTSTART is one"
-        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (3.3.10)")
+        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (RFC 5545, 3.3.10)")
     if not start.all_day and until.is_utc is start.floating:
         needed = (
             "local time, without a Z, as DTSTART is"
             if start.floating
             else "UTC, with a Z, since DTSTART has a zone"
         )
-        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (3.3.10)")
+        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (RFC 5545, 3.3.10)")
     return seconds_of(until.wall)
 
 
@@ -254,7 +258,7 @@ def _steps(start: Start, rule: Rule) -> StepRule:
 
 
 def _periods(start: Start, rule: Rule) -> PeriodRule:
-    """What a rule does not say is DTSTART's: the month, the day, the time (3.3.10)."""
+    """What a rule does not say is DTSTART's: the month, the day, the time (RFC 5545, 3.3.10)."""
     wall = wall_of(start.local)
     parts = DayParts(
         rule.bymonth,
