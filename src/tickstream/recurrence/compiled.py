@@ -113,14 +113,14 @@ def _name(schedule: Schedule) -> str:
 
 
 def _every(schedule: Every) -> Occurrences:
-    interval, anchor, end = schedule.interval_ms, schedule.anchor_ms, schedule.end_ms
+    interval, anchor, end = schedule.interval_ms, schedule.anchor_ms, _end(schedule.end_ms)
     if interval <= 0:
         raise InvalidSchedule("every", interval, "the interval must be at least a millisecond")
     zone = load_zone(schedule.zone)
 
     def next_after(after_ms: int) -> Pointer | None:
         instant = anchor if after_ms < anchor else after_ms + interval - (after_ms - anchor) % interval
-        if end is not None and instant >= end:
+        if instant >= end:
             return None
         segment = zone.segment(instant // 1_000)
         return Pointer(instant // 1_000 + segment.offset, segment.fold(instant // 1_000), instant)
@@ -140,14 +140,21 @@ def _cron(schedule: Cron) -> Occurrences:
 
 
 def _in_ms(moments: Moments, start: int, end_ms: int | None) -> Callable[[int], Pointer | None]:
-    """Nothing before `start` (seconds), nothing from `end_ms` on, nothing beyond the calendar."""
-    calendar_end = LAST_DAY * DAY * 1_000
-    end = calendar_end if end_ms is None else min(end_ms, calendar_end)
+    """Nothing before `start` (seconds), nothing from `end_ms` on."""
+    end = _end(end_ms)
 
     def next_after(after_ms: int) -> Pointer | None:
+        if after_ms >= end:
+            return None
         moment = moments(max(after_ms // 1_000, start - 1))
         if moment is None or moment.instant * 1_000 >= end:
             return None
         return Pointer(moment.nominal_local, moment.fold, moment.instant * 1_000)
 
     return next_after
+
+
+def _end(end_ms: int | None) -> int:
+    """The first ms at which nothing may occur: the schedule's end, at the latest the calendar's."""
+    calendar_end = LAST_DAY * DAY * 1_000
+    return calendar_end if end_ms is None else min(end_ms, calendar_end)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from tickstream.errors import InvalidSchedule
-from tickstream.recurrence.civil import DAY, LAST_DAY, seconds_of, wall_of, weekday
+from tickstream.recurrence.civil import DAY, FIRST_YEAR, LAST_DAY, LAST_YEAR, seconds_of, wall_of, weekday
 from tickstream.recurrence.days import DayParts, day_filter
 from tickstream.recurrence.grammar import Freq, NumberedDay, Rule, Skip, Until, parse_rule, parse_written
 from tickstream.recurrence.moments import InElapsedTime, LocalTimes, Moment, OnWallClock, resolve
@@ -88,6 +88,12 @@ def _start(schedule: Rrule) -> Start:
     if written.is_utc:
         raise InvalidSchedule(
             "DTSTART", schedule.start, "is local time; leave out the Z, and give UTC as its zone"
+        )
+    if not FIRST_YEAR <= written.wall.year <= LAST_YEAR:
+        raise InvalidSchedule(
+            "DTSTART",
+            schedule.start,
+            f"lies outside the years {FIRST_YEAR} to {LAST_YEAR}, which are known here",
         )
     # An all-day occurrence begins when its day does, whatever the clock shows then.
     policy = Policy(Gap.NEXT_VALID) if written.is_date else schedule.policy
