@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -126,6 +127,19 @@ def test_a_time_that_always_comes_twice_is_found_every_year() -> None:
     """No occurrence lies far from a change, so none may be taken for granted."""
     yearly = Rrule("2020-11-01T01:30:00", "FREQ=YEARLY;BYMONTH=11;BYDAY=1SU", NEW_YORK)
     assert utc(yearly, 3) == ["2020-11-01 05:30", "2021-11-07 05:30", "2022-11-06 05:30"]
+
+
+def test_a_start_in_a_gap_does_not_hide_what_the_clock_shows_before_it() -> None:
+    rule = "FREQ=DAILY;BYHOUR=2,3;BYMINUTE=0,30;COUNT=3"
+    assert utc(Rrule("2027-03-14T02:30:00", rule, NEW_YORK), 5) == ["2027-03-14 07:00", "2027-03-14 07:30"]
+
+
+def test_threads_may_share_a_schedule() -> None:
+    every_minute = Cron("* * * * *", NEW_YORK)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [minute * 60_000 for minute in range(4_000)]
+        found = pool.map(lambda instant: next_after(every_minute, instant), asked)
+    assert [p and p.next_occurrence_ts for p in found] == [instant + 60_000 for instant in asked]
 
 
 # --------------------------------------------------------------------------- RFC 7529, dates beside the rule

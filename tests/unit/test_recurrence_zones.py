@@ -131,7 +131,7 @@ def test_cron_has_names_seconds_and_its_own_rule_for_days() -> None:
 
 def test_an_interval_is_anchored_and_never_drifts() -> None:
     every = Every(45 * 60_000, anchor_ms=7)
-    for after in (6, 7, 10**15):
+    for after in (6, 7, 10**14):
         found = take(every, 2, after)
         assert [p.next_occurrence_ts % (45 * 60_000) for p in found] == [7, 7]
         assert found[0].next_occurrence_ts > after

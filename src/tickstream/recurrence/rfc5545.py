@@ -65,7 +65,8 @@ def recurrence(schedule: Rrule) -> Recurrence:
         rule = parse_rule(schedule.rule)
         elapsed = _is_elapsed(start, rule)
         moments = _bounded(start, rule, schedule.last)
-    earliest = min([start.instant, *(m.instant for m in added)])
+    # A start that a gap shifts may come to lie behind the times that follow it on the clock.
+    earliest = min([start.instant if elapsed else start.instant - DAY, *(m.instant for m in added)])
     if added or excluded:
         moments = _combined(moments, added, excluded)
     return Recurrence(start.zone, moments, earliest, start.policy, elapsed)
