@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import FrameType
 from typing import NoReturn
 
@@ -30,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Ends as Ctrl-C does: through every context manager, so that nothing is left running.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with cluster() as kafka:
-            env = environment(kafka.version)
+        with cluster() if benchmark.broker else nullcontext() as kafka:
+            env = environment("none" if kafka is None else kafka.version)
             result = benchmark.run(Bench(kafka, options, options.quick, _say))
     except TickstreamError as error:
         _say(f"{benchmark.name}: {error}")

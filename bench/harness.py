@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.cluster import Cluster
 
-UNITS: Final = ("_ms", "_s", "_bytes")
+UNITS: Final = ("_ms", "_s", "_bytes", "_us_per_next", "_ratio")
 """How a figure's name ends; a bare count is one of COUNTS."""
 COUNTS: Final = frozenset(
     {"scheduled", "ran", "measured", "lost", "duplicates", "early", "rounds", "tasks", "alarms"}
@@ -39,11 +39,19 @@ class Result:
 class Bench:
     """What a benchmark is given."""
 
-    cluster: Cluster
+    kafka: Cluster | None
+    """None for a benchmark that asked for no broker."""
     options: argparse.Namespace
     quick: bool
     say: Callable[[str], None]
     """One line on the terminal, beside the result."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The Kafka to run on."""
+        if self.kafka is None:
+            raise LookupError("this benchmark is registered as one without a broker")
+        return self.kafka
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class Benchmark:
     summary: str
     run: Callable[[Bench], Result]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    broker: bool = True
+    """Whether a Kafka is started for it."""
 
 
 # --------------------------------------------------------------------------- floors

@@ -136,6 +136,10 @@ class StoreCorrupted(TickstreamError):
     """The local store cannot be trusted: wipe it and restore it from the changelog."""
 
 
+class StoreFailed(TickstreamError):
+    """The local store could not be read or written, for want of room, say; the log is right."""
+
+
 class StoreRefused(TickstreamError):
     """A write came from a past owner of the bucket or from another state; nothing was written."""
 

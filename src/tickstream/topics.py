@@ -17,6 +17,8 @@ from tickstream.settings import MAX_COMMAND_BYTES, MAX_RECORD_BYTES
 _HOUR: Final = 3_600_000
 _DAY: Final = 24 * _HOUR
 _QUEUE: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+TOMBSTONES_KEPT_MS: Final = 7 * _DAY
+"""In the changelog: the longest that a local store may be out of date."""
 VERDICT_PARTITIONS: Final = 4
 SIGNAL_PARTITIONS: Final = 4
 DEAD_LETTER_PARTITIONS: Final = 4
@@ -140,7 +142,7 @@ def topic_table(
                 "segment.ms": str(_HOUR),
                 "segment.bytes": str(64 * 1024 * 1024),
                 "min.cleanable.dirty.ratio": "0.2",
-                "delete.retention.ms": str(7 * _DAY),
+                "delete.retention.ms": str(TOMBSTONES_KEPT_MS),
             },
         ),
         *(

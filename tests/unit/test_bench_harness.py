@@ -107,7 +107,20 @@ def test_the_object_has_its_fields_and_is_json() -> None:
     assert {"cpus", "kernel", "python", "librdkafka", "kafka", "load_average_before"} <= shown["env"].keys()
 
 
-@pytest.mark.parametrize("name", ["p99_ms", "per_s", "single_per_s", "rss_bytes", "cpu_s", "lost", "early"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "p99_ms",
+        "per_s",
+        "single_per_s",
+        "rss_bytes",
+        "cpu_s",
+        "lost",
+        "early",
+        "max_us_per_next",
+        "age_ratio",
+    ],
+)
 def test_names_that_say_their_unit_pass(name: str) -> None:
     check_name(name)
 

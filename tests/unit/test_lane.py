@@ -23,7 +23,7 @@ from tickstream.codec import (
 )
 from tickstream.dispatcher.lane import Lane, LanePorts
 from tickstream.dispatcher.ports import Input, InputRecord, LogFacts, LogRecord, OutRecord, Side
-from tickstream.dispatcher.takeover import TakeOver
+from tickstream.dispatcher.takeover import MAX_STORE_AGE_MS, TakeOver
 from tickstream.errors import BucketStopped, LaneLost, RetryTransaction
 from tickstream.model import (
     DEFAULT_OPTIONS,
@@ -64,6 +64,10 @@ class World:
     commit_error: Exception | None = None
     ends: dict[tuple[Input, int], int] | None = None
     starts: int = 0
+    one_at_a_time: bool = False
+    """Each poll brings one record."""
+    stretch: int = 10**6
+    """Changelog records of a bucket that one read brings."""
     commands_id: bytes = COMMANDS_ID
     assigned: dict[tuple[Input, int], tuple[int, int]] = field(default_factory=dict)
     _open: list[OutRecord] = field(default_factory=list)
@@ -111,7 +115,8 @@ class World:
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
         if self.incoming and isinstance(self.incoming[0], BucketStopped):
             raise self.incoming.pop(0)  # type: ignore[misc]
-        taken, self.incoming = self.incoming, []
+        many = 1 if self.one_at_a_time else len(self.incoming)
+        taken, self.incoming = self.incoming[:many], self.incoming[many:]
         return taken  # type: ignore[return-value]
 
     def positions(self) -> Mapping[tuple[Input, int], int]:
@@ -170,8 +175,9 @@ class MemoryChangelog:
         self.at = {b: max(0, o) for b, o in offsets.items()}
 
     def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]:
-        found = [r for b, at in self.at.items() for r in self.world.log[b][at:]]
-        self.at = {b: len(self.world.log[b]) for b in self.at}
+        many = self.world.stretch
+        found = [r for b, at in self.at.items() for r in self.world.log[b][at : at + many]]
+        self.at = {b: min(len(self.world.log[b]), at + many) for b, at in self.at.items()}
         return found
 
     def done(self, bucket: int) -> None:
@@ -272,6 +278,28 @@ class TestTakeOver:
         bench.world.log[0].append(LogRecord(0, 0, timers_key(PROGRESS), b"\xc3\x01" + b"newer!!!" + b"\0"))
         assert bench.take_over().owned.keys() == {2}
         assert "upgrade" in bench.alarms()[0]
+
+    def test_a_newer_schema_in_a_long_log_stops_its_bucket_only(self, bench: Bench) -> None:
+        bench.world.log[0].append(LogRecord(0, 0, timers_key(b"s", "x"), b"\xc3\x01" + b"newer!!!" + b"\0"))
+        bench.world.log[0] += [LogRecord(0, n, timers_key(b"t", f"x{n}"), None) for n in range(1, 9)]
+        bench.world.stretch = 2
+        assert bench.take_over().owned.keys() == {2}
+        assert "upgrade" in bench.alarms()[0]
+
+    def test_a_store_older_than_the_tombstones_is_restored_from_the_start(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        bench.world.incoming.append(bench.schedule(0, bench.clock.wall_ms() + 9_000))
+        run(lane)
+        # Meanwhile another owner ended the task, and compaction took even its tombstones.
+        bench.world.log[0] = [
+            r._replace(key=timers_key(CLAIM), value=encode_claim(Claim("x", 0, 0, 0)))
+            if split_timers_key(r.key)[1] == TASK
+            else r
+            for r in bench.world.log[0]
+        ]
+        bench.clock.advance(MAX_STORE_AGE_MS)
+        bench.take_over()
+        assert bench.store.state(0, TASK) is None
 
     def test_a_newer_layout_of_lanes_stops_the_bucket(self, bench: Bench) -> None:
         claim = encode_claim(Claim("other", 0, 1, 0))
@@ -398,6 +426,58 @@ class TestTransaction:
         assert lane.owned.keys() == {0}
         assert bench.alarms() == ["offset out of range"]
 
+    def test_a_stop_while_a_batch_is_open_loses_nothing_that_was_read(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        lane.settings = LaneSettings(batch_open_ms=10)
+        at_ms = bench.clock.wall_ms() + 9_000
+        bench.world.incoming += [bench.schedule(0, at_ms), BucketStopped(2, "gone"), bench.schedule(1, at_ms)]
+        bench.world.one_at_a_time = True
+        run(lane)
+        run(lane)
+        verdicts = [v for _, _, value in bench.world.replies for v in decode_verdicts(value).verdicts]
+        assert [v.receipt.offset for v in verdicts] == [0, 1]
+        assert lane.owned.keys() == {0}
+
+    def test_what_no_record_can_hold_is_rejected_before_a_transaction_begins(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        at_ms = bench.clock.wall_ms() + 9_000
+        huge = Command(bytes(16), Verb.SCHEDULE, TASK, at_ms, "default", DEFAULT_OPTIONS, bytes(2_000_000))
+        value = encode_batch("client", 1, [encode_command(huge)])
+        bench.world.incoming.append(InputRecord(Input.COMMANDS, 0, 0, 5, at_ms, value))
+        bench.world.incoming.append(InputRecord(Input.COMMANDS, 0, 1, 5, at_ms, bytes(2_000_000)))
+        run(lane)
+        assert max(len(r.value or b"") for r in bench.world.committed) < 1024 * 1024
+        (verdict,) = decode_verdicts(bench.world.replies[0][2]).verdicts
+        assert verdict.kind is VerdictKind.REJECTED
+        assert "2000" in verdict.detail
+
+    def test_many_answers_to_one_client_fit_into_messages(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        commands = [
+            encode_command(
+                Command(n.to_bytes(16, "big"), Verb.CANCEL, f"{{{TASK}}}{n}", NEVER, "", DEFAULT_OPTIONS, b"")
+            )
+            for n in range(4_000)
+        ]
+        value = encode_batch("client", 1, commands)
+        bench.world.incoming.append(InputRecord(Input.COMMANDS, 0, 0, 5, 0, value))
+        run(lane)
+        answers = [decode_verdicts(value).verdicts for _, _, value in bench.world.replies]
+        assert sum(map(len, answers)) == 4_000
+        assert max(len(value) for *_, value in bench.world.replies) < 1024 * 1024
+
+    def test_nothing_is_written_for_a_lane_without_buckets(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        for bucket in BUCKETS:
+            bench.world.incoming.append(BucketStopped(bucket, "gone"))
+            run(lane)
+        bench.world.ends = {}
+        bench.world.calls.clear()
+        for _ in range(3):
+            bench.clock.advance(1_000)
+            run(lane)
+        assert bench.world.calls == []
+
     def test_what_cannot_be_read_is_an_alarm_and_is_passed(self, bench: Bench) -> None:
         lane = bench.take_over()
         bench.world.incoming.append(InputRecord(Input.COMMANDS, 0, 8, 5, 0, b"rubbish"))
@@ -425,6 +505,38 @@ class TestEndProbe:
         run(lane)
         assert lane.owned[0].progress.applied_before_ms > 0
         assert lane.owned[2].progress.applied_before_ms == 0
+
+    def test_t_moves_also_while_a_bucket_is_always_a_little_behind(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        for offset in range(60):
+            bench.world.incoming.append(bench.schedule(offset, bench.clock.wall_ms() + 10**7))
+            # The broker has always one more than was read.
+            bench.world.ends = dict.fromkeys(bench.world.assigned, 0) | {(Input.COMMANDS, 0): offset + 2}
+            run(lane)
+            bench.clock.advance(350)
+        assert bench.clock.wall_ms() - lane.owned[0].progress.applied_before_ms < 3_000
+
+    def test_a_t_of_a_clock_that_stood_ahead_is_taken_back(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        bench.world.ends = dict.fromkeys(bench.world.assigned, 0)
+        bench.clock.advance(3_600_000)
+        run(lane)
+        run(lane)
+        bench.clock.step(-3_600_000)
+        bench.clock.advance(2_000)
+        run(lane)
+        run(lane)
+        assert lane.owned[0].progress.applied_before_ms <= bench.clock.wall_ms()
+
+    def test_records_that_nobody_can_read_are_an_alarm_that_names_the_bucket(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        bench.world.ends = dict.fromkeys(bench.world.assigned, 0) | {(Input.COMMANDS, 2): 3}
+        for _ in range(8):
+            run(lane)
+            bench.clock.advance(1_000)
+        (alarm,) = [e for e in bench.events if e["event"] == "alarm"]
+        assert alarm["bucket"] == 2
+        assert "transaction open" in str(alarm["reason"])
 
     def test_an_idle_lane_writes_one_transaction_a_second(self, bench: Bench) -> None:
         lane = bench.take_over()

@@ -100,7 +100,7 @@ def test_an_active_lane_starts_over_with_the_short_pause(owner: Ownership) -> No
         owner.confirmed(0, True, 0.0)
         owner.tick(100.0)
     owner.active(0, 100.0)
-    owner.failed(0, 200.0)
+    owner.failed(0, 200.0)  # it was steady for more than a minute
     owner.confirmed(0, True, 200.0)
     assert owner.tick(201.1) == [Start(0)]
 
@@ -111,6 +111,33 @@ def test_a_lane_that_stays_inactive_is_an_alarm_once(owner: Ownership) -> None:
     (late,) = owner.tick(LATE_AFTER_S + 0.1)
     assert isinstance(late, Late)
     assert owner.tick(LATE_AFTER_S + 1) == []
+
+
+def test_a_waiting_lane_of_a_lost_membership_is_not_claimed(owner: Ownership) -> None:
+    _active(owner, 0)
+    owner.failed(0, 1.0)
+    owner.confirmed(0, True, 1.0)
+    owner.lost([0])
+    assert owner.tick(5.0) == []
+
+
+def test_the_alarm_is_repeated_every_minute(owner: Ownership) -> None:
+    owner.assigned([0], 0.0)
+    assert [len(owner.tick(float(at))) for at in (6, 20, 60, 67, 100, 129)] == [1, 0, 0, 1, 0, 1]
+
+
+def test_a_lane_that_fails_soon_after_each_take_over_is_claimed_ever_more_slowly(owner: Ownership) -> None:
+    owner.assigned([0], 0.0)
+    now, pauses = 0.0, []
+    for _ in range(5):
+        owner.active(0, now)
+        owner.failed(0, now + 1)
+        owner.confirmed(0, True, now + 1)
+        asked = now = now + 1
+        while Start(0) not in owner.tick(now):
+            now += 0.01
+        pauses.append(now - asked)
+    assert all(b > 1.9 * a for a, b in itertools.pairwise(pauses))
 
 
 def test_an_illegal_move_is_a_fault_of_the_program(owner: Ownership) -> None:

@@ -41,3 +41,4 @@ def test_what_the_standard_forbids_is_refused_before_anything_is_stored(case: di
     with pytest.raises(InvalidInput) as refused:
         admit(schedule(case))
     assert isinstance(refused.value, InvalidSchedule | UnknownZone), case["why"]
+    assert isinstance(refused.value, UnknownZone) or "RFC " in str(refused.value)

@@ -148,3 +148,23 @@ def test_a_broken_store_says_so_instead_of_looking_empty(tmp_path: Path) -> None
     TimerStore.wipe(path)
     with TimerStore(path) as store:
         assert store.next_due_ms(BUCKET) is None
+
+
+def test_a_corrupt_block_is_told_from_other_failures(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with TimerStore(path) as store:
+        put(store, *(added(f"t{n}", n) for n in range(20_000)))
+        store.flush()
+    largest = max(path.glob("*.sst"), key=lambda file: file.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    for at in range(1_000, len(data) - 5_000, 500):
+        data[at] ^= 0xFF
+    largest.write_bytes(data)
+    with TimerStore(path) as store, pytest.raises(StoreCorrupted):
+        _read_everything(store)
+
+
+def _read_everything(store: TimerStore) -> None:
+    store.due(BUCKET, 2**60, 10**6)
+    for task_id, _ in store.tasks(BUCKET):
+        store.spec(BUCKET, task_id)

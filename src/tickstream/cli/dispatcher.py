@@ -49,7 +49,7 @@ def run(
     output = Output(json)
     with stop_on_signals(supervised=index is not None) as stop:
         if processes == 1:
-            _run_one(settings, data, index or 0, session_ms, output, stop, kill_at)
+            _run_one(settings, data, index, session_ms, output, stop, kill_at)
         else:
             command = _Child(settings, data, session_ms, json, kill_at)
             _run_several(command, processes, output, stop, restart=not no_restart)
@@ -58,7 +58,7 @@ def run(
 def _run_one(
     settings: Settings,
     data: Path,
-    index: int,
+    index: int | None,
     session_ms: int,
     output: Output,
     stop: threading.Event,
@@ -68,7 +68,14 @@ def _run_one(
 
     lane = LaneSettings(session_ms=session_ms)
     run_dispatcher(
-        settings, data_dir=data, index=index, lane=lane, events=output.event, stop=stop, kill_at=kill_at
+        settings,
+        data_dir=data,
+        index=index or 0,
+        lane=lane,
+        events=output.event,
+        stop=stop,
+        kill_at=kill_at,
+        supervised=index is not None,
     )
 
 

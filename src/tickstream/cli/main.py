@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tickstream.cli import audit, dashboard, demo, dev, dispatcher, projection, task, topics, worker
+from tickstream.cli import audit, dashboard, demo, dev, dispatcher, projection, schedule, task, topics, worker
 from tickstream.cli.running import log_to_stderr
 from tickstream.errors import (
     BrokerUnavailable,
@@ -50,6 +50,7 @@ app.add_typer(worker.app, name="worker")
 app.add_typer(projection.app, name="projection")
 app.add_typer(dashboard.app, name="dashboard")
 app.add_typer(task.app, name="task")
+app.add_typer(schedule.app, name="schedule")
 app.command()(audit.audit)
 
 

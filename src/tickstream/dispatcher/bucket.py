@@ -15,6 +15,7 @@ from tickstream.dispatcher.leases import Expired
 from tickstream.dispatcher.runs import apply_expiry, apply_report
 from tickstream.errors import CodecError
 from tickstream.model import (
+    MAX_TASK_ID_BYTES,
     NEVER,
     Command,
     DeadReason,
@@ -34,6 +35,7 @@ from tickstream.model import (
     Work,
     bucket_of,
 )
+from tickstream.settings import MAX_COMMAND_BYTES
 
 
 class TaskView(Protocol):
@@ -180,6 +182,14 @@ class BucketTurn:
 
     def _command(self, sent: Sent) -> Answer:
         command = sent.command
+        if len(sent.encoded) > MAX_COMMAND_BYTES or len(command.task_id.encode()) > MAX_TASK_ID_BYTES:
+            # Compressed, such a message passes the topic's limit; what follows from it would not.
+            return Answer(
+                VerdictKind.REJECTED,
+                "",
+                detail=f"the command has {len(sent.encoded)} bytes, its task_id {len(command.task_id.encode())}: "
+                f"the limits are {MAX_COMMAND_BYTES} and {MAX_TASK_ID_BYTES}",
+            )
         if bucket_of(command.task_id, self._buckets) != self._bucket:
             home = bucket_of(command.task_id, self._buckets)
             return Answer(

@@ -6,8 +6,9 @@ Errors are translated by kafka.py; what comes out is LaneLost, RetryTransaction 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -19,7 +20,13 @@ from tickstream.dispatcher.ports import (
     OutRecord,
     Side,
 )
-from tickstream.errors import BrokerUnavailable, BucketStopped, LaneLost, RetryTransaction
+from tickstream.errors import (
+    BrokerUnavailable,
+    BucketStopped,
+    LaneLost,
+    LayoutMismatch,
+    RetryTransaction,
+)
 from tickstream.kafka import (
     Admin,
     Consumer,
@@ -38,10 +45,13 @@ from tickstream.kafka import (
 )
 from tickstream.model import NEVER
 from tickstream.settings import LaneSettings, Settings
-from tickstream.topics import SIGNAL_PARTITIONS, TopicNames
+from tickstream.topics import SIGNAL_PARTITIONS, VERDICT_PARTITIONS, TopicNames
 
 _BEGINNING: Final = -2
 """librdkafka's OFFSET_BEGINNING."""
+MAX_INPUT_BYTES: Final = 512 * 1024
+"""Of one poll: some three thousand commands in arrays. It bounds a transaction, and so how long a due
+task waits behind an import."""
 _INIT_TIMEOUT_S: Final = 20.0
 _CONNECT_TIMEOUT_S: Final = 10.0
 
@@ -141,6 +151,7 @@ class KafkaInputs:
         self._sources = {names.commands: Input.COMMANDS, names.reports: Input.REPORTS}
         self._topics = {source: topic for topic, source in self._sources.items()}
         self._assigned: list[TopicPartition] = []
+        self._stops: list[BucketStopped] = []
 
     def assign(self, positions: Mapping[tuple[Input, int], tuple[int, int]]) -> None:
         self._assigned = [
@@ -153,11 +164,25 @@ class KafkaInputs:
         self._consumer.assign(self._assigned)
 
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
+        if self._stops:
+            # Kept until here, so that what was read beside it is not lost with it.
+            raise self._stops.pop(0)
         first = self._consumer.poll(timeout_s)
         if first is None:
             return ()
-        # `consume` waits for all that it was asked for; with no time it takes what is there.
-        messages = [first, *(self._consumer.consume(limit - 1, 0) if limit > 1 else ())]
+        messages = [first]
+        size, step = len(first.value() or b""), 4
+        while len(messages) < limit and size < MAX_INPUT_BYTES:
+            # Small steps that grow: one message may hold one command or hundreds, and what is taken
+            # is applied in one transaction. With no time, `consume` takes what is there.
+            step = min(
+                step * 2, limit - len(messages), 1 + (MAX_INPUT_BYTES - size) * len(messages) // (size or 1)
+            )
+            more = self._consumer.consume(step, 0)
+            if not more:
+                break
+            messages += more
+            size += sum(len(m.value() or b"") for m in more)
         return [self._record(m) for m in messages if not self._passing(m)]
 
     def positions(self) -> Mapping[tuple[Input, int], int]:
@@ -187,7 +212,11 @@ class KafkaInputs:
             return False
         if is_out_of_range(error):
             partition = message.partition()
-            raise BucketStopped(-1 if partition is None else partition, f"{message.topic()}: {error.str()}")
+            stopped = BucketStopped(
+                -1 if partition is None else partition, f"{message.topic()}: {error.str()}"
+            )
+            self._stops.append(stopped)
+            return True
         if error.fatal():
             raise LaneLost(error.str())
         return True
@@ -252,13 +281,20 @@ class KafkaEnds:
 
 
 class KafkaReplies:
-    """`verdicts` and `signals`. One per process, shared by its lanes."""
+    """`verdicts` and `signals`. One per process, shared by its lanes. Best effort: a client sends again, and is answered again."""
 
-    def __init__(self, settings: Settings, names: TopicNames) -> None:
-        self._producer = plain_producer(settings, f"{names.prefix}verdicts", linger_ms=1)
+    def __init__(
+        self, settings: Settings, names: TopicNames, events: Callable[[Mapping[str, object]], None]
+    ) -> None:
+        self._settings = settings
         self._names = names
+        self._events = events
+        self._mutex = threading.Lock()
+        self._producer = self._connect()
 
     def send(self, client_id: str, partition: int, value: bytes) -> None:
+        if not 0 <= partition < VERDICT_PARTITIONS:
+            return  # whoever sent the command named a partition where nobody can listen
         self._produce(self._names.verdicts, client_id.encode(), partition, value)
 
     def signal(self, run_id: bytes, value: bytes) -> None:
@@ -266,19 +302,27 @@ class KafkaReplies:
         self._produce(self._names.signals, run_id, partition, value)
 
     def _produce(self, topic: str, key: bytes, partition: int, value: bytes) -> None:
+        producer = self._producer
         try:
-            self._producer.produce(topic, value, key, partition)
+            producer.poll(0)
+            producer.produce(topic, value, key, partition)
         except BufferError:
-            # Best effort: the client re-sends its command, and the answer is made again.
-            self._producer.poll(0)
-        except KafkaException:
-            # The client named a partition that does not exist: there is nobody to answer to.
-            return
-        self._producer.poll(0)
+            self._events({"event": "verdicts_dropped", "reason": "the queue to the broker is full"})
+        except KafkaException as error:
+            self._failed(producer, error.args[0])
 
     def close(self) -> None:
         """Send what is queued, briefly."""
         self._producer.flush(2)
+
+    def _connect(self) -> Producer:
+        return plain_producer(self._settings, f"{self._names.prefix}verdicts", linger_ms=1)
+
+    def _failed(self, producer: Producer, error: KafkaError) -> None:
+        self._events({"event": "alarm", "reason": f"verdicts could not be sent: {error.str()}"})
+        with self._mutex:
+            if error.fatal() and producer is self._producer:
+                self._producer = self._connect()
 
 
 class KafkaFacts:
@@ -300,7 +344,7 @@ class KafkaFacts:
             starts = self._admin.starts(
                 [(t, b) for t in (*topics.values(), names.timers) for b in range(self._buckets)]
             )
-        except BrokerUnavailable as error:
+        except (BrokerUnavailable, LayoutMismatch) as error:
             raise LaneLost(str(error)) from error
         return LogFacts(
             {source: ids[topic] for source, topic in topics.items()},

@@ -15,6 +15,7 @@ from tickstream.clock import Clock
 from tickstream.codec import encode_signal
 from tickstream.dispatcher.bucket import BucketOutcome, BucketTurn
 from tickstream.dispatcher.decision import Rules
+from tickstream.dispatcher.freshness import Freshness
 from tickstream.dispatcher.leases import Expired, LeaseBook
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
@@ -27,10 +28,6 @@ from tickstream.topics import TopicNames
 Events = Callable[[Mapping[str, object]], None]
 _TRIES: Final = 3
 """Aborts of one batch before the lane is taken over anew."""
-_PROBE_WAIT_S: Final = 0.01
-"""The longest wait while the broker is answering the end probe."""
-_LEASE_PROBE_S: Final = 0.05
-"""How soon after a lease's end the broker is asked; also the shortest time between two such questions."""
 _IDLE_WAIT_S: Final = 0.2
 """The longest wait in one poll, so that a stop request is seen soon."""
 
@@ -90,14 +87,10 @@ class Lane:
     leases: LeaseBook
     side: Side = Side.B
     """Whose turn it is. The Claim went through A, so B is next."""
-    _probe_due: float = 0.0
-    _probe_t0: int = 0
-    _probe_started: float = 0.0
-    _written_at: float = float("-inf")
-    """When an end probe last made every bucket write its Progress."""
-    _applied_before: dict[int, int] = field(default_factory=dict)
-    _licensed: dict[int, float] = field(default_factory=dict)
-    """T again, on the monotonic clock: what licenses leases to expire."""
+    _freshness: Freshness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._freshness = Freshness(self.ports.ends, self.clock, self.settings.probe_ms, self._alarm)
 
     def run_once(self) -> Iterator[str]:
         """One transaction, or a wait that brought nothing.
@@ -109,7 +102,7 @@ class Lane:
         except BucketStopped as stopped:
             self._stop(stopped)
             return
-        if not (batch.inputs or batch.due or batch.expired or batch.heartbeat):
+        if not (batch.inputs or batch.due or batch.expired or (batch.heartbeat and self.owned)):
             return
         yield "lane.taken"
         for _ in range(_TRIES):
@@ -134,11 +127,12 @@ class Lane:
 
     def _take(self) -> Batch:
         """A bounded batch of inputs and a bounded page of due entries per bucket."""
-        heartbeat = self._probe()
+        heartbeat = self._freshness.drive(self.owned, self._reached, self.leases.next_deadline())
         limit = self.settings.batch_records
         inputs = list(self.ports.inputs.poll(0.0 if heartbeat else self._wait_s(), limit))
         if inputs:
             self._fill(inputs, limit)
+            self._freshness.has_input({r.bucket for r in inputs})
         now = self.clock.wall_ms()
         due = {}
         for number, bucket in self.owned.items():
@@ -146,7 +140,7 @@ class Lane:
             if page:
                 due[number] = page
                 bucket.due_since_ms = page[0].at_ms
-        expired = [e for e in self.leases.expired(self._licensed) if e.bucket in self.owned]
+        expired = [e for e in self.leases.expired(self._freshness.licensed) if e.bucket in self.owned]
         return Batch([r for r in inputs if r.bucket in self.owned], due, expired, heartbeat, now)
 
     def _fill(self, inputs: list[InputRecord], limit: int) -> None:
@@ -157,7 +151,11 @@ class Lane:
         size = sum(len(r.value or b"") for r in inputs)
         while len(inputs) < limit and size < self.settings.batch_bytes:
             left = close_at - self.clock.monotonic()
-            more = self.ports.inputs.poll(left, limit - len(inputs)) if left > 0 else ()
+            try:
+                more = self.ports.inputs.poll(left, limit - len(inputs)) if left > 0 else ()
+            except BucketStopped as stopped:
+                self._stop(stopped)
+                return
             if not more:
                 return
             inputs.extend(more)
@@ -165,10 +163,8 @@ class Lane:
 
     def _wait_s(self) -> float:
         """How long nothing is to be done, seconds."""
-        probe = max(0.0, self._next_probe() - self.clock.monotonic())
-        if self.ports.ends.pending():
-            probe = _PROBE_WAIT_S
-        return min(_IDLE_WAIT_S, probe, self._until_due_s())
+        fresh_s = self._freshness.wait_s(self.leases.next_deadline())
+        return min(_IDLE_WAIT_S, fresh_s, self._until_due_s())
 
     def _until_due_s(self) -> float:
         """How long until the next due entry of any bucket, seconds."""
@@ -179,39 +175,6 @@ class Lane:
                 bucket.due_since_ms = at_ms
                 wait = min(wait, max(0, at_ms - now) / 1000)
         return wait
-
-    def _probe(self) -> bool:
-        """Drive the end probe; True when its answer is to be written as the buckets' T.
-
-        A bucket whose positions have reached the ends asked for at t0 has applied everything
-        accepted before t0.
-        """
-        ends = self.ports.ends.answer()
-        if ends is not None:
-            own = self._reached()
-            for number in self.owned:
-                if all(own[i, number] >= ends.get((i, number), 0) for i in Input):
-                    self._applied_before[number] = self._probe_t0
-                    self._licensed[number] = self._probe_started
-            written_s = self.clock.monotonic() - self._written_at
-            if written_s < self.settings.probe_ms / 2000:
-                return False  # an extra probe, for a lease: it licenses, and writes nothing
-            self._written_at = self.clock.monotonic()
-            return True
-        now = self.clock.monotonic()
-        if not self.ports.ends.pending() and now >= self._next_probe():
-            # Lanes of one process start at different moments, which staggers them.
-            self._probe_due = now + self.settings.probe_ms / 1000
-            self._probe_t0, self._probe_started = self.clock.wall_ms(), now
-            self.ports.ends.ask()
-        return False
-
-    def _next_probe(self) -> float:
-        """The next end probe: once a second, and sooner where a lease is at its end."""
-        deadline = self.leases.next_deadline()
-        if deadline is None:
-            return self._probe_due
-        return min(self._probe_due, max(deadline, self._probe_started) + _LEASE_PROBE_S)
 
     def _reached(self) -> Mapping[tuple[Input, int], int]:
         """Positions applied, past control and aborted records behind the last one."""
@@ -252,7 +215,9 @@ class Lane:
     def _turn(self, number: int, rules: Rules, now_ms: int) -> BucketTurn:
         """The bucket's share, with T as the last end probe licensed it."""
         progress = self.owned[number].progress
-        applied_before = max(progress.applied_before_ms, self._applied_before.get(number, 0))
+        # A T of a clock that stood ahead, this one's or a former owner's, is no licence.
+        former = min(progress.applied_before_ms, now_ms)
+        applied_before = max(former, self._freshness.applied_before_ms(number))
         progress = progress._replace(applied_before_ms=applied_before)
         return BucketTurn(number, self.buckets, self.store, progress, rules, now_ms)
 
@@ -316,9 +281,12 @@ class Lane:
                 self.ports.replies.signal(signal.run_id, encode_signal(signal))
             for letter in outcome.dead_letters:
                 if letter.reason is not DeadReason.GAVE_UP:
-                    self.events({"event": "alarm", "bucket": outcome.bucket, "reason": letter.detail})
+                    self._alarm(outcome.bucket, letter.detail)
 
     def _stop(self, stopped: BucketStopped) -> None:
         """One bucket cannot go on; the lane's others do."""
         self.owned.pop(stopped.bucket, None)
-        self.events({"event": "alarm", "bucket": stopped.bucket, "reason": stopped.reason})
+        self._alarm(stopped.bucket, stopped.reason)
+
+    def _alarm(self, bucket: int, reason: str) -> None:
+        self.events({"event": "alarm", "bucket": bucket, "reason": reason})

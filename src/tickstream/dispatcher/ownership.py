@@ -17,6 +17,10 @@ FIRST_RETRY_S: Final = (0.3, 1.0)
 LONGEST_RETRY_S: Final = 10.0
 LATE_AFTER_S: Final = 5.0
 """An assigned lane that is not active by then is an alarm."""
+LATE_AGAIN_S: Final = 60.0
+"""How often that alarm is repeated."""
+STEADY_AFTER_S: Final = 60.0
+"""A lane that was active for so long has recovered: its next pause is short again."""
 
 
 class LaneStatus(Enum):
@@ -75,7 +79,8 @@ class _Lane:
     """When it was assigned, or last active."""
     start_at: float
     pause_s: float = 0.0
-    alarmed: bool = False
+    alarm_after_s: float = LATE_AFTER_S
+    active_at: float = 0.0
 
     def move(self, to: LaneStatus) -> None:
         if to not in MOVES[self.status]:
@@ -120,7 +125,8 @@ class Ownership:
         if lane in self._lanes:
             own = self._lanes[lane]
             own.move(LaneStatus.ACTIVE)
-            own.since, own.pause_s, own.alarmed = now, 0.0, False
+            own.since = own.active_at = now
+            own.alarm_after_s = LATE_AFTER_S
         return []
 
     def failed(self, lane: int, now: float) -> list[Action]:
@@ -135,6 +141,9 @@ class Ownership:
             return []
         if own.status is LaneStatus.ACTIVE:
             own.since = now
+            if now - own.active_at >= STEADY_AFTER_S:
+                # Only then: a lane that fails on its first batch must not be claimed at full speed for ever.
+                own.pause_s = 0.0
         own.move(LaneStatus.CONFIRMING)
         return [Confirm(lane)]
 
@@ -155,10 +164,12 @@ class Ownership:
         """What time asks for: claims whose pause is over, and alarms."""
         actions: list[Action] = []
         for number, own in sorted(self._lanes.items()):
-            if own.status is LaneStatus.WAITING and now >= own.start_at:
+            lost = number in self._lost  # somebody else may have it: to claim it would fence them
+            if own.status is LaneStatus.WAITING and now >= own.start_at and not lost:
                 own.move(LaneStatus.CLAIMING)
                 actions.append(Start(number))
-            if own.status is not LaneStatus.ACTIVE and not own.alarmed and now - own.since > LATE_AFTER_S:
-                own.alarmed = True
-                actions.append(Late(number, now - own.since))
+            late_s = now - own.since
+            if own.status is not LaneStatus.ACTIVE and not lost and late_s > own.alarm_after_s:
+                own.alarm_after_s = late_s + LATE_AGAIN_S
+                actions.append(Late(number, late_s))
         return actions

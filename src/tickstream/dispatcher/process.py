@@ -32,8 +32,23 @@ from tickstream.dispatcher.killpoints import KillSwitch
 from tickstream.dispatcher.lane import Events, Lane, LanePorts
 from tickstream.dispatcher.ownership import Action, Confirm, Late, Ownership, Start, Stop
 from tickstream.dispatcher.takeover import TakeOver
-from tickstream.errors import BrokerUnavailable, InvalidInput, LaneLost, LayoutMismatch, StoreCorrupted
-from tickstream.kafka import Admin, Consumer, KafkaException, TopicPartition, lanes_consumer
+from tickstream.errors import (
+    BrokerUnavailable,
+    InvalidInput,
+    LaneLost,
+    LayoutMismatch,
+    RetryTransaction,
+    StoreCorrupted,
+    StoreFailed,
+)
+from tickstream.kafka import (
+    Admin,
+    Consumer,
+    KafkaException,
+    TopicPartition,
+    is_evicted,
+    lanes_consumer,
+)
 from tickstream.model import buckets_of_lane
 from tickstream.settings import EngineSettings, LaneSettings, Settings
 from tickstream.timer_store import TimerStore
@@ -57,10 +72,11 @@ def run_dispatcher(
     stop: threading.Event,
     clock: Clock | None = None,
     kill_at: str = "",
+    supervised: bool = False,
 ) -> None:
     """Run one dispatcher process until `stop` is set.
 
-    `data_dir/index` holds its store. Raises BrokerUnavailable, LayoutMismatch, InvalidInput
+    `data_dir/index` holds its store. `supervised`: also end when the parent process has. Raises BrokerUnavailable, LayoutMismatch, InvalidInput
     (the directory is in use), StoreCorrupted (restart: it is wiped and restored).
     """
     with _Process(
@@ -73,13 +89,15 @@ def run_dispatcher(
         KillSwitch(kill_at),
     ) as process:
         events({"event": "process_started", "pid": os.getpid(), "index": index, "instance": process.instance})
-        process.run(stop)
+        process.run(stop, supervised=supervised)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _LaneThread:
-    thread: threading.Thread
+    """One life of a lane. A lane that is revoked and assigned again gets another."""
+
     stop: threading.Event
+    thread: threading.Thread = field(init=False)
 
 
 @dataclass(slots=True)
@@ -117,7 +135,7 @@ class _Process:
         with self._open:
             self._open.enter_context(_lock(self.data_dir))
             self._store = self._open.enter_context(_store(self.data_dir / "store"))
-            self._replies = KafkaReplies(self.settings, self._names)
+            self._replies = KafkaReplies(self.settings, self._names, self.events)
             self._open.callback(self._replies.close)
             group = self._names.dispatcher_group(self._layout.generation)
             self._group = lanes_consumer(self.settings, group, self.instance, self.limits)
@@ -132,7 +150,7 @@ class _Process:
 
     # ------------------------------------------------------------------ the main thread
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, *, supervised: bool) -> None:
         """Poll the group and carry out what Ownership says."""
         parent = os.getppid()
         self._group.subscribe(
@@ -141,8 +159,13 @@ class _Process:
             on_revoke=self._on_revoke,
             on_lost=self._on_lost,
         )
-        while not stop.is_set() and os.getppid() == parent:
-            self._group.poll(_POLL_S)
+        while not stop.is_set():
+            if supervised and os.getppid() != parent:
+                self.events({"event": "process_stopping", "reason": "its supervisor has ended"})
+                return
+            message = self._group.poll(_POLL_S)
+            if message is not None and (error := message.error()) is not None:
+                self.events({"event": "group_error", "reason": error.str()})
             while not self._notes.empty():
                 self._carry_out(self._notes.get()())
             self._carry_out(self._owner.tick(self.clock.monotonic()))
@@ -202,16 +225,20 @@ class _Process:
             self._group.commit(offsets=[place], asynchronous=False)
         except KafkaException as error:
             self.events({"event": "membership_refused", "lane": lane, "reason": str(error)})
-            return False
+            # A rebalance under way, or a coordinator that is away, is no eviction: the lane is claimed
+            # again, and the log decides.
+            return not is_evicted(error.args[0])
         return True
 
     # ------------------------------------------------------------------ lanes' threads
 
     def _start(self, lane: int) -> None:
-        stop = threading.Event()
-        thread = threading.Thread(target=self._run_lane, args=(lane, stop), name=f"lane-{lane}", daemon=True)
-        self._threads[lane] = _LaneThread(thread, stop)
-        thread.start()
+        own = _LaneThread(stop=threading.Event())
+        own.thread = threading.Thread(
+            target=self._run_lane, args=(lane, own), name=f"lane-{lane}", daemon=True
+        )
+        self._threads[lane] = own
+        own.thread.start()
 
     def _stop(self, lanes: list[int]) -> None:
         threads = {lane: self._threads.pop(lane) for lane in lanes if lane in self._threads}
@@ -225,18 +252,17 @@ class _Process:
     def _stop_all(self) -> None:
         self._stop(list(self._threads))
 
-    def _run_lane(self, number: int, stop: threading.Event) -> None:
+    def _run_lane(self, number: int, own: _LaneThread) -> None:
         """A lane's whole life: take-over, transactions, and its end."""
         try:
             with contextlib.ExitStack() as resources:
-                lane = self._take_over(number, resources, stop)
-                while not stop.is_set():
+                lane = self._take_over(number, resources, own)
+                while not own.stop.is_set():
                     for point in lane.run_once():
                         self.kill.reached(point)
-        except LaneLost as lost:
+        except (LaneLost, RetryTransaction, StoreFailed) as lost:
             self.events({"event": "lane_lost", "lane": number, "reason": str(lost)})
-            if not stop.is_set():
-                self._notes.put(lambda: self._failed(number))
+            self._note(number, own, self._failed)
         except Exception as error:  # noqa: BLE001 - handed to the main thread, which raises it
             # A fault of the program or of the disk: the process ends and says so; going on
             # without the lane would look healthy.
@@ -245,25 +271,32 @@ class _Process:
             self.events({"event": "alarm", "lane": number, "reason": f"{type(error).__name__}: {error}"})
             self._fatal.append(error)
 
+    def _note(self, lane: int, own: _LaneThread, what: Callable[[int], list[Action]]) -> None:
+        """Have something done on the main thread, unless the lane has another life by then."""
+        self._notes.put(lambda: what(lane) if self._threads.get(lane) is own else [])
+
+    def _active(self, lane: int) -> list[Action]:
+        return self._owner.active(lane, self.clock.monotonic())
+
     def _failed(self, lane: int) -> list[Action]:
         self._threads.pop(lane, None)
         return self._owner.failed(lane, self.clock.monotonic())
 
-    def _take_over(self, number: int, resources: contextlib.ExitStack, stop: threading.Event) -> Lane:
+    def _take_over(self, number: int, resources: contextlib.ExitStack, own: _LaneThread) -> Lane:
         names, layout = self._names, self._layout
-        own = buckets_of_lane(number, layout.buckets, layout.lanes)
+        buckets = buckets_of_lane(number, layout.buckets, layout.lanes)
         transactions = KafkaTransactions(self.settings, names, layout.generation, number, self.limits)
         resources.callback(transactions.close)
         inputs = KafkaInputs(self.settings, names, number)
         resources.callback(inputs.close)
         ports = LanePorts(
-            transactions, inputs, KafkaEnds(self._admin, names, own), self._replies, self._facts
+            transactions, inputs, KafkaEnds(self._admin, names, buckets), self._replies, self._facts
         )
         take_over = TakeOver(
             number,
             self.instance,
             layout.generation,
-            own,
+            buckets,
             importlib.metadata.version("tzdata"),
             names,
             ports,
@@ -274,7 +307,7 @@ class _Process:
         )
         steps = take_over.steps()
         try:
-            while not stop.is_set():
+            while not own.stop.is_set():
                 point = next(steps)
                 if point == "takeover.claimed":
                     self.events({"event": "lane_claimed", "lane": number})
@@ -284,7 +317,7 @@ class _Process:
         else:
             steps.close()
             raise LaneLost("stopped during the take-over")
-        self._notes.put(lambda: self._owner.active(number, self.clock.monotonic()))
+        self._note(number, own, self._active)
         self.events(
             {"event": "lane_active", "lane": number, "buckets": sorted(owned), "restored": take_over.restored}
         )

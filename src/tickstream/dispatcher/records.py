@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 from math import gcd
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tickstream.codec import (
     PROGRESS,
@@ -26,8 +26,15 @@ from tickstream.codec import (
 from tickstream.dispatcher.bucket import BucketOutcome, DeadLetter, Reply
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.model import DueEntry, Verdict
+from tickstream.settings import MAX_RECORD_BYTES
 from tickstream.timer_store import TaskChange
 from tickstream.topics import DEAD_LETTER_PARTITIONS, TopicNames
+
+_VERDICTS_TOGETHER: Final = 500
+"""A verdict has at most some 1.5 KB (an id of 255 bytes, a detail), a message 1 MiB."""
+_MAX_LETTER_BYTES: Final = MAX_RECORD_BYTES - 16 * 1024
+"""Of a dead letter: what is longer than any record may be is kept cut short."""
+_MAX_DETAIL_BYTES: Final = 4 * 1024
 
 
 @lru_cache
@@ -89,20 +96,28 @@ def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> E
 def _dead_letter(bucket: int, letter: DeadLetter, names: TopicNames) -> OutRecord:
     headers = (
         ("reason", letter.reason.value.encode()),
-        ("detail", letter.detail.encode()),
+        ("detail", letter.detail.encode()[:_MAX_DETAIL_BYTES]),
         ("bucket", str(bucket).encode()),
+        ("bytes", str(len(letter.value)).encode()),
     )
     # All of one bucket's letters in one partition, so that a transaction touches one more, not four.
     partition = bucket % DEAD_LETTER_PARTITIONS
-    return OutRecord(names.dead_letter, partition, letter.task_id.encode() or None, letter.value, headers)
+    return OutRecord(
+        names.dead_letter,
+        partition,
+        letter.task_id.encode() or None,
+        letter.value[:_MAX_LETTER_BYTES],
+        headers,
+    )
 
 
 def encode_replies(replies: Iterable[Reply]) -> list[tuple[str, int, bytes]]:
-    """(client_id, partition, VerdictBatch), one per client: the answers of one transaction."""
+    """(client_id, partition, VerdictBatch): the answers of one transaction, up to 500 of a client's together."""
     by_client: dict[tuple[str, int], list[Verdict]] = defaultdict(list)
     for reply in replies:
         by_client[reply.client_id, reply.partition].append(reply.verdict)
     return [
-        (client, partition, encode_verdicts(client, verdicts))
+        (client, partition, encode_verdicts(client, verdicts[at : at + _VERDICTS_TOGETHER]))
         for (client, partition), verdicts in by_client.items()
+        for at in range(0, len(verdicts), _VERDICTS_TOGETHER)
     ]

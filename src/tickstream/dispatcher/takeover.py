@@ -32,8 +32,10 @@ from tickstream.dispatcher.ports import Changelog, Input, LogFacts, LogRecord, O
 from tickstream.errors import BucketStopped, CodecError, LaneLost, RetryTransaction, StoreRefused
 from tickstream.model import DEFAULT_TERMS, NEVER, Claim, InputPosition, Progress
 from tickstream.timer_store import BucketMeta, TimerStore
-from tickstream.topics import TopicNames
+from tickstream.topics import TOMBSTONES_KEPT_MS, TopicNames
 
+MAX_STORE_AGE_MS: Final = TOMBSTONES_KEPT_MS * 6 // 7
+"""A store written longer ago is restored from the start."""
 _STRETCH: Final = 5_000
 """Changelog records restored in one WriteBatch."""
 _FAMILY: Final = {SPEC: "spec", STATE: "state"}
@@ -134,6 +136,8 @@ class TakeOver:
                 meta is not None
                 and meta.topic_id == facts.timers_id
                 and facts.timers_starts.get(bucket, 0) <= meta.next_offset <= claims[bucket]
+                # Tombstones are kept only so long: an older store would never hear of what is gone.
+                and self.clock.wall_ms() - meta.applied_ms < MAX_STORE_AGE_MS
             )
             if meta is None or not trusted:
                 self.store.forget_bucket(bucket, token)
@@ -167,6 +171,9 @@ class TakeOver:
                         log.done(record.bucket)
                 for number in list(restoring):
                     self._flush(number, restoring, facts)
+                for number in waiting - restoring.keys():  # stopped by what it holds
+                    log.done(number)
+                waiting &= restoring.keys()
                 yield "takeover.restoring"
         finally:
             log.close()

@@ -16,7 +16,13 @@ from tickstream.kafka.clients import (
     worker_consumer,
 )
 from tickstream.kafka.messages import place
-from tickstream.kafka.recovery import is_fenced, is_out_of_range, transaction_error, transaction_errors
+from tickstream.kafka.recovery import (
+    is_evicted,
+    is_fenced,
+    is_out_of_range,
+    transaction_error,
+    transaction_errors,
+)
 
 __all__ = [
     "CONNECT_TIMEOUT_S",
@@ -29,6 +35,7 @@ __all__ = [
     "Producer",
     "TopicPartition",
     "end_of",
+    "is_evicted",
     "is_fenced",
     "is_out_of_range",
     "lanes_consumer",

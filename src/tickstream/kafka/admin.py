@@ -29,6 +29,7 @@ from tickstream.topics import Layout, Topic, TopicNames, layout_of
 
 CONNECT_TIMEOUT_S: Final = 4.0
 """A broker that has not answered by then is reported as unreachable (promised: within 5 s)."""
+_ANSWER_S: Final = 30.0
 _LEADER_MOVES_S: Final = 0.05
 """Pause before a partition is asked again whose leader is not there yet."""
 
@@ -160,7 +161,7 @@ class Admin:
     @staticmethod
     def _result(future: Any, what: str, *ignore: int) -> Any:
         try:
-            return future.result(timeout=30)
+            return future.result(timeout=_ANSWER_S)
         except KafkaException as error:
             code = error.args[0].code()
             if code in ignore:
@@ -168,6 +169,8 @@ class Admin:
             if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise LayoutMismatch(f"{what}: it does not exist") from error
             raise BrokerUnavailable(f"{what}: {error.args[0].str()}") from error
+        except TimeoutError as error:
+            raise BrokerUnavailable(f"{what}: the broker did not answer within {_ANSWER_S:g} s") from error
 
 
 class EndProbe:

@@ -21,6 +21,12 @@ def transaction_errors() -> Iterator[None]:
         yield
     except KafkaException as error:
         raise transaction_error(error.args[0]) from error
+    except SystemError as error:
+        # A fatal error that surfaces while delivery reports are served comes out of confluent-kafka's
+        # C code as a SystemError around it, or with no trace of it at all.
+        raise LaneLost(
+            f"the producer failed while serving delivery reports: {error.__cause__ or error}"
+        ) from error
 
 
 def transaction_error(error: KafkaError) -> LaneLost | RetryTransaction:
@@ -33,6 +39,11 @@ def transaction_error(error: KafkaError) -> LaneLost | RetryTransaction:
 def is_fenced(error: KafkaError) -> bool:
     """Whether a newer owner (or the coordinator's time-out) took this producer's id."""
     return error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+
+
+def is_evicted(error: KafkaError) -> bool:
+    """Whether the group has thrown this member out. Any other refusal of a commit is no word about that."""
+    return error.code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID)
 
 
 def is_out_of_range(error: KafkaError) -> bool:

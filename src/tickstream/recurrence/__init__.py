@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from tickstream.recurrence.compiled import Occurrences, admit, compile_schedule
+from tickstream.recurrence.preview import Previewed, preview
 from tickstream.recurrence.values import Cron, Every, Fold, Gap, Pointer, Policy, Rrule, Schedule, Subday
-from tickstream.recurrence.zones import tzdata_version
+from tickstream.recurrence.zones import tzdata_version, wall_clock_instant
 
 __all__ = [
     "Cron",
@@ -23,6 +24,7 @@ __all__ = [
     "Occurrences",
     "Pointer",
     "Policy",
+    "Previewed",
     "Rrule",
     "Schedule",
     "Subday",
@@ -31,9 +33,11 @@ __all__ = [
     "compile_schedule",
     "first",
     "next_after",
+    "preview",
     "previous",
     "take",
     "tzdata_version",
+    "wall_clock_instant",
 ]
 
 

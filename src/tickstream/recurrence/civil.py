@@ -11,8 +11,9 @@ from typing import Final
 DAY: Final = 86_400
 """Seconds."""
 EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
+FIRST_YEAR: Final = 2
 LAST_YEAR: Final = 9_998
-"""The last in which occurrences are looked for: in no zone and no week does Python's calendar end within it."""
+"""Between these, occurrences are looked for: in no zone and no week does Python's calendar end within them."""
 LAST_DAY: Final = date(LAST_YEAR, 12, 31).toordinal() - EPOCH_ORDINAL
 
 _EPOCH: Final = datetime(1970, 1, 1)

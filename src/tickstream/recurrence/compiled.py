@@ -8,25 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from tickstream.errors import InvalidSchedule, NeverOccurs
 from tickstream.recurrence.civil import DAY, LAST_DAY
 from tickstream.recurrence.cron import CronTimes
 from tickstream.recurrence.moments import InElapsedTime, OnWallClock
 from tickstream.recurrence.rfc5545 import Moments, last_counted, recurrence
-from tickstream.recurrence.values import Cron, Every, Pointer, Rrule, Schedule, Subday
+from tickstream.recurrence.values import Cron, Every, Pointer, Policy, Rrule, Schedule, Subday
 from tickstream.recurrence.zones import Zone, load_zone
+
+
+class Clockwork(NamedTuple):
+    """How a schedule meets the changes of a zone's clock."""
+
+    zone: Zone
+    policy: Policy
+    """In force; an all-day schedule has one of its own."""
+    elapsed: bool
+    """Whether it steps in elapsed time, past every gap and fold."""
 
 
 class Occurrences:
     """The occurrences of one schedule; an answer takes the same time at any age of the schedule."""
 
-    def __init__(self, next_after: Callable[[int], Pointer | None], zone: Zone, earliest_ms: int) -> None:
+    def __init__(
+        self, next_after: Callable[[int], Pointer | None], clockwork: Clockwork, earliest_ms: int
+    ) -> None:
         """Nothing may occur before `earliest_ms`."""
         self.next_after: Final = next_after
         """The first occurrence later than an instant (ms, UTC); None when none follows."""
-        self.zone: Final = zone
+        self.clockwork: Final = clockwork
         self._earliest_ms: Final = earliest_ms
 
     def first(self) -> Pointer | None:
@@ -47,9 +59,9 @@ class Occurrences:
             if before_ms - distance < self._earliest_ms:
                 return None
             distance *= 2
-        # Halve the stretch in which the last one must lie, until nothing fits between it and the end.
-        low, high = found.next_occurrence_ts, before_ms
-        while high - low > 1:
+        # None lies behind `high`; halve what is between, until nothing is.
+        low, high = found.next_occurrence_ts, before_ms - 1
+        while low < high:
             middle = (low + high) // 2
             later = self._within(middle, before_ms)
             if later is None:
@@ -69,9 +81,9 @@ def compile_schedule(schedule: Schedule) -> Occurrences:
     match schedule:
         case Rrule():
             found = recurrence(schedule)
-            return Occurrences(
-                _in_ms(found.moments, found.earliest, None), found.zone, found.earliest * 1_000
-            )
+            next_after = _in_ms(found.moments, found.earliest, None)
+            clockwork = Clockwork(found.zone, found.policy, found.elapsed)
+            return Occurrences(next_after, clockwork, found.earliest * 1_000)
         case Cron():
             return _cron(schedule)
         case Every():
@@ -101,39 +113,48 @@ def _name(schedule: Schedule) -> str:
 
 
 def _every(schedule: Every) -> Occurrences:
-    interval, anchor, end = schedule.interval_ms, schedule.anchor_ms, schedule.end_ms
+    interval, anchor, end = schedule.interval_ms, schedule.anchor_ms, _end(schedule.end_ms)
     if interval <= 0:
         raise InvalidSchedule("every", interval, "the interval must be at least a millisecond")
     zone = load_zone(schedule.zone)
 
     def next_after(after_ms: int) -> Pointer | None:
         instant = anchor if after_ms < anchor else after_ms + interval - (after_ms - anchor) % interval
-        if end is not None and instant >= end:
+        if instant >= end:
             return None
         segment = zone.segment(instant // 1_000)
         return Pointer(instant // 1_000 + segment.offset, segment.fold(instant // 1_000), instant)
 
-    return Occurrences(next_after, zone, anchor)
+    return Occurrences(next_after, Clockwork(zone, Policy(), elapsed=True), anchor)
 
 
 def _cron(schedule: Cron) -> Occurrences:
     zone, times, policy = load_zone(schedule.zone), CronTimes(schedule.expression), schedule.policy
     start = -(-schedule.start_ms // 1_000)
     moments: Moments = OnWallClock(zone, times.next_local, policy.gap, policy.fold)
-    if times.starred and policy.subday is Subday.ELAPSED:
+    elapsed = times.starred and policy.subday is Subday.ELAPSED
+    if elapsed:
         moments = InElapsedTime(zone, lambda _offset, after, _until: times.next_local(after), start)
-    return Occurrences(_in_ms(moments, start, schedule.end_ms), zone, start * 1_000)
+    next_after = _in_ms(moments, start, schedule.end_ms)
+    return Occurrences(next_after, Clockwork(zone, policy, elapsed), start * 1_000)
 
 
 def _in_ms(moments: Moments, start: int, end_ms: int | None) -> Callable[[int], Pointer | None]:
-    """Nothing before `start` (seconds), nothing from `end_ms` on, nothing beyond the calendar."""
-    calendar_end = LAST_DAY * DAY * 1_000
-    end = calendar_end if end_ms is None else min(end_ms, calendar_end)
+    """Nothing before `start` (seconds), nothing from `end_ms` on."""
+    end = _end(end_ms)
 
     def next_after(after_ms: int) -> Pointer | None:
+        if after_ms >= end:
+            return None
         moment = moments(max(after_ms // 1_000, start - 1))
         if moment is None or moment.instant * 1_000 >= end:
             return None
         return Pointer(moment.nominal_local, moment.fold, moment.instant * 1_000)
 
     return next_after
+
+
+def _end(end_ms: int | None) -> int:
+    """The first ms at which nothing may occur: the schedule's end, at the latest the calendar's."""
+    calendar_end = LAST_DAY * DAY * 1_000
+    return calendar_end if end_ms is None else min(end_ms, calendar_end)

@@ -5,6 +5,7 @@ cronsim sees wall clock times without a zone only: gaps and folds are this packa
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Final
 
 from cronsim import CronSim, CronSimError
@@ -30,10 +31,12 @@ class CronTimes:
 
     def next_local(self, after: int) -> int | None:
         """The first time later than `after`, in wall clock seconds; None when none comes within 50 years."""
-        self._sim.dt = wall_of(after)
-        if self._sim.dt.year > _LAST_YEAR:
+        wall = wall_of(after)
+        if wall.year > _LAST_YEAR:
             return None
-        found = next(self._sim, None)
+        sim = copy(self._sim)  # stepping changes it, and threads share this object
+        sim.dt = wall
+        found = next(sim, None)
         return None if found is None else seconds_of(found)
 
 

@@ -87,7 +87,9 @@ def parse_rule(text: str) -> Rule:
     """The rule that `text` writes down. Raises InvalidSchedule, which names the part and what it breaks."""
     parts = _split(text)
     if "FREQ" not in parts:
-        raise InvalidSchedule("RRULE", text, "FREQ is missing; every rule must have exactly one (3.3.10)")
+        raise InvalidSchedule(
+            "RRULE", text, "FREQ is missing; every rule must have exactly one (RFC 5545, 3.3.10)"
+        )
     numbers: Mapping[str, tuple[int, ...]] = {
         name: _numbers(name, parts[name], *limits) for name, limits in _LISTS.items() if name in parts
     }
@@ -103,7 +105,7 @@ def parse_rule(text: str) -> Rule:
         byday=_numbered_days(parts["BYDAY"]) if "BYDAY" in parts else (),
         byhour=numbers.get("BYHOUR", ()),
         byminute=numbers.get("BYMINUTE", ()),
-        # 60 is a leap second; who has none reads it as 59 (3.3.12).
+        # 60 is a leap second; who has none reads it as 59 (RFC 5545, 3.3.12).
         bysecond=tuple(sorted({min(second, 59) for second in numbers.get("BYSECOND", ())})),
         bysetpos=numbers.get("BYSETPOS", ()),
         wkst=_weekday("WKST", parts.get("WKST", "MO")),
@@ -119,27 +121,35 @@ def _split(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals:
             raise InvalidSchedule(
-                "RRULE", text, f"the part {part!r} is not of the form NAME=value, as all are (3.3.10)"
+                "RRULE",
+                text,
+                f"the part {part!r} is not of the form NAME=value, as all are (RFC 5545, 3.3.10)",
             )
         if name not in _KNOWN:
-            raise InvalidSchedule("RRULE", text, f"{name!r} is no part of a recurrence rule (3.3.10)")
+            raise InvalidSchedule(
+                "RRULE", text, f"{name!r} is no part of a recurrence rule (RFC 5545, 3.3.10)"
+            )
         if name in parts:
-            raise InvalidSchedule(name, value, "a part must not be given twice (3.3.10)")
+            raise InvalidSchedule(name, value, "a part must not be given twice (RFC 5545, 3.3.10)")
         if not value:
-            raise InvalidSchedule(name, value, "a part needs a value (3.3.10)")
+            raise InvalidSchedule(name, value, "a part needs a value (RFC 5545, 3.3.10)")
         parts[name] = value
     return parts
 
 
 def _freq(value: str) -> Freq:
     if value not in Freq.__members__:
-        raise InvalidSchedule("FREQ", value, f"the frequencies are {', '.join(Freq.__members__)} (3.3.10)")
+        raise InvalidSchedule(
+            "FREQ", value, f"the frequencies are {', '.join(Freq.__members__)} (RFC 5545, 3.3.10)"
+        )
     return Freq[value]
 
 
 def _positive(name: str, value: str) -> int:
     if not (value.isascii() and value.isdigit()) or int(value) == 0:
-        raise InvalidSchedule(name, value, "must be a positive integer in digits, without a sign (3.3.10)")
+        raise InvalidSchedule(
+            name, value, "must be a positive integer in digits, without a sign (RFC 5545, 3.3.10)"
+        )
     return int(value)
 
 
@@ -147,14 +157,14 @@ def _until(value: str) -> Until:
     found = _DATE.fullmatch(value)
     if found is None:
         raise InvalidSchedule(
-            "UNTIL", value, "is no DATE or DATE-TIME, as 20261231 or 20261231T235959Z (3.3.10)"
+            "UNTIL", value, "is no DATE or DATE-TIME, as 20261231 or 20261231T235959Z (RFC 5545, 3.3.10)"
         )
     year, month, day, hour, minute, second = (int(digits or 0) for digits in found.groups()[:6])
     try:
         wall = datetime(year, month, day, hour, minute, 59 if second == 60 else second)
     except ValueError as error:
         raise InvalidSchedule(
-            "UNTIL", value, f"is no calendar date or time of day: {error} (3.3.5)"
+            "UNTIL", value, f"is no calendar date or time of day: {error} (RFC 5545, 3.3.5)"
         ) from None
     return Until(value, wall, is_date=found[4] is None, is_utc=found[7] == "Z")
 
@@ -178,7 +188,9 @@ def _numbers(name: str, value: str, least: int, greatest: int, signed: bool) -> 
     found: set[int] = set()
     for entry in value.split(","):
         if not re.fullmatch(pattern, entry, re.ASCII) or not least <= abs(int(entry)) <= greatest:
-            raise InvalidSchedule(name, value, f"{entry!r} is not valid; the values are {ends} (3.3.10)")
+            raise InvalidSchedule(
+                name, value, f"{entry!r} is not valid; the values are {ends} (RFC 5545, 3.3.10)"
+            )
         found.add(int(entry))
     return tuple(sorted(found))
 
@@ -193,17 +205,19 @@ def _numbered_day(entry: str) -> NumberedDay:
         raise InvalidSchedule(
             "BYDAY",
             entry,
-            f"is no weekday ({', '.join(WEEKDAYS)}), with or without a number before it (3.3.10)",
+            f"is no weekday ({', '.join(WEEKDAYS)}), with or without a number before it (RFC 5545, 3.3.10)",
         )
     nth = int(found[1]) if found[1] else 0
     if found[1] and not 1 <= abs(nth) <= 53:
-        raise InvalidSchedule("BYDAY", entry, "the number before a weekday is 1 to 53, or -53 to -1 (3.3.10)")
+        raise InvalidSchedule(
+            "BYDAY", entry, "the number before a weekday is 1 to 53, or -53 to -1 (RFC 5545, 3.3.10)"
+        )
     return NumberedDay(nth, _weekday("BYDAY", found[2]))
 
 
 def _weekday(name: str, value: str) -> int:
     if value not in WEEKDAYS:
-        raise InvalidSchedule(name, value, f"the weekdays are {', '.join(WEEKDAYS)} (3.3.10)")
+        raise InvalidSchedule(name, value, f"the weekdays are {', '.join(WEEKDAYS)} (RFC 5545, 3.3.10)")
     return WEEKDAYS.index(value)
 
 
@@ -211,7 +225,7 @@ def _skip(parts: Mapping[str, str]) -> Skip:
     scale, skip = parts.get("RSCALE"), parts.get("SKIP")
     if scale not in (None, "GREGORIAN"):
         raise InvalidSchedule(
-            "RSCALE", scale, "only GREGORIAN is known here (RFC 7529, 4.1: reject, not guess)"
+            "RSCALE", scale, "only GREGORIAN is known here, and what is not known is refused (RFC 7529, 4.1)"
         )
     if skip is None:
         return Skip.OMIT
@@ -268,7 +282,9 @@ _TOGETHER: Final = (
 def _check_together(rule: Rule, parts: Mapping[str, str]) -> None:
     for forbidden in _TOGETHER:
         if forbidden.when(rule):
-            raise InvalidSchedule(forbidden.part, parts[forbidden.part], f"{forbidden.reason} (3.3.10)")
+            raise InvalidSchedule(
+                forbidden.part, parts[forbidden.part], f"{forbidden.reason} (RFC 5545, 3.3.10)"
+            )
     if rule.skip is not Skip.OMIT and 366 in map(abs, rule.byyearday):
         raise InvalidSchedule(
             "SKIP", rule.skip.value, "is not known here for BYYEARDAY=366; write BYMONTH and BYMONTHDAY"
@@ -301,4 +317,6 @@ def parse_written(part: str, text: str) -> Written:
         wall = datetime.fromisoformat(text.removesuffix("Z"))
         return Written(wall, is_date=False, is_utc=found[3] is not None)
     except ValueError as error:
-        raise InvalidSchedule(part, text, f"is no calendar date or time of day: {error} (3.3.5)") from None
+        raise InvalidSchedule(
+            part, text, f"is no calendar date or time of day: {error} (RFC 5545, 3.3.5)"
+        ) from None

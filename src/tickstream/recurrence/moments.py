@@ -12,8 +12,8 @@ from tickstream.recurrence.civil import DAY
 from tickstream.recurrence.values import Fold, Gap
 from tickstream.recurrence.zones import Segment, Zone
 
-_HORIZON: Final = 146_097 * DAY
-"""How far ahead the next step is looked for: the calendar's whole cycle of 400 years."""
+HORIZON: Final = 146_097 * DAY
+"""How far ahead the next moment is looked for: the calendar's whole cycle of 400 years."""
 
 
 class Moment(NamedTuple):
@@ -55,32 +55,36 @@ class OnWallClock:
     def __call__(self, after: int) -> Moment | None:
         """The first moment later than the instant `after`."""
         segment = self._zone.segment(after)
-        local: int | None = after + segment.offset
+        local = after + segment.offset - _look_back(segment, after)
+        horizon = after + HORIZON
         best: Moment | None = None
-        if not _is_plain(segment, after):
-            # Near a change, times that the clock showed before may lie ahead: shifted ones, second readings.
-            local = (
-                after + segment.offset - 2 * max(abs(segment.change_before), abs(segment.change_after)) - 1
-            )
-        while local is not None:
-            local = self._times(local)
-            if local is None or (best is not None and local - best.nominal_local > 2 * DAY):
+        while (following := self._times(local)) is not None and following < horizon:
+            local = following
+            if best is not None and local - best.nominal_local > 2 * DAY:
                 break  # no clock was ever moved by more than a day, so all that follows is later in UTC
-            if _is_plain(segment, local - segment.offset):
-                moments: tuple[Moment, ...] = (Moment(local, 0, local - segment.offset),)
-                plain = True
-            else:
-                moments = resolve(self._zone, local, self._gap, self._fold)
-                plain = len(moments) == 1 and _is_plain(
-                    self._zone.segment(moments[0].instant), moments[0].instant
-                )
+            moments, plain = self._read(segment, local)
             for moment in moments:
                 if moment.instant > after and (best is None or moment.instant < best.instant):
                     best = moment
-            # Whatever comes after a plain time comes after it in UTC too.
             if plain and best is not None:
-                return best
+                break  # what follows a plain time follows it in UTC too
         return best
+
+    def _read(self, segment: Segment, local: int) -> tuple[tuple[Moment, ...], bool]:
+        """The moments of a wall clock time, most likely in `segment`; and whether it is far from any change."""
+        instant = local - segment.offset
+        if _is_plain(segment, instant):
+            return (Moment(local, 0, instant),), True
+        moments = resolve(self._zone, local, self._gap, self._fold)
+        plain = len(moments) == 1 and _is_plain(self._zone.segment(moments[0].instant), moments[0].instant)
+        return moments, plain
+
+
+def _look_back(segment: Segment, instant: int) -> int:
+    """How far back on the wall clock times begin that may still lie ahead: shifted ones, second readings."""
+    if _is_plain(segment, instant):
+        return 0
+    return 2 * max(abs(segment.change_before), abs(segment.change_after)) + 1
 
 
 def _is_plain(segment: Segment, instant: int) -> bool:
@@ -104,7 +108,7 @@ class InElapsedTime:
     def __call__(self, after: int) -> Moment | None:
         """The first moment later than the instant `after`."""
         after = max(after, self._start - 1)
-        horizon = after + _HORIZON
+        horizon = after + HORIZON
         while after < horizon:
             segment = self._zone.segment(after + 1)
             local = self._times(segment.offset, after + segment.offset, segment.end + segment.offset)

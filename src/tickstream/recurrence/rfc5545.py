@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from tickstream.errors import InvalidSchedule
-from tickstream.recurrence.civil import DAY, LAST_DAY, seconds_of, wall_of, weekday
+from tickstream.recurrence.civil import DAY, FIRST_YEAR, LAST_DAY, LAST_YEAR, seconds_of, wall_of, weekday
 from tickstream.recurrence.days import DayParts, day_filter
 from tickstream.recurrence.grammar import Freq, NumberedDay, Rule, Skip, Until, parse_rule, parse_written
 from tickstream.recurrence.moments import InElapsedTime, LocalTimes, Moment, OnWallClock, resolve
@@ -46,6 +46,10 @@ class Recurrence(NamedTuple):
     moments: Moments
     earliest: int
     """Seconds UTC; nothing occurs before."""
+    policy: Policy
+    """The schedule's; an all-day schedule has one of its own."""
+    elapsed: bool
+    """Whether it steps in elapsed time, past every gap and fold."""
 
 
 def recurrence(schedule: Rrule) -> Recurrence:
@@ -54,14 +58,18 @@ def recurrence(schedule: Rrule) -> Recurrence:
     excluded = frozenset(m.instant for text in schedule.exdate for m in _dates(start, "EXDATE", text))
     added = [m for text in schedule.rdate for m in _dates(start, "RDATE", text)]
     moments: Moments = _nothing
+    elapsed = False
     if schedule.rule is None:
         added += resolve(start.zone, start.local, start.policy.gap, start.policy.fold)
     else:
-        moments = _bounded(start, parse_rule(schedule.rule), schedule.last)
-    earliest = min([start.instant, *(m.instant for m in added)])
+        rule = parse_rule(schedule.rule)
+        elapsed = _is_elapsed(start, rule)
+        moments = _bounded(start, rule, schedule.last)
+    # A start that a gap shifts may come to lie behind the times that follow it on the clock.
+    earliest = min([start.instant if elapsed else start.instant - DAY, *(m.instant for m in added)])
     if added or excluded:
         moments = _combined(moments, added, excluded)
-    return Recurrence(start.zone, moments, earliest)
+    return Recurrence(start.zone, moments, earliest, start.policy, elapsed)
 
 
 def last_counted(schedule: Rrule) -> int | None:
@@ -82,6 +90,12 @@ def _start(schedule: Rrule) -> Start:
         raise InvalidSchedule(
             "DTSTART", schedule.start, "is local time; leave out the Z, and give UTC as its zone"
         )
+    if not FIRST_YEAR <= written.wall.year <= LAST_YEAR:
+        raise InvalidSchedule(
+            "DTSTART",
+            schedule.start,
+            f"lies outside the years {FIRST_YEAR} to {LAST_YEAR}, which are known here",
+        )
     # An all-day occurrence begins when its day does, whatever the clock shows then.
     policy = Policy(Gap.NEXT_VALID) if written.is_date else schedule.policy
     local = seconds_of(written.wall)
@@ -93,7 +107,9 @@ def _start(schedule: Rrule) -> Start:
 def _dates(start: Start, part: str, text: str) -> tuple[Moment, ...]:
     written = parse_written(part, text)
     if written.is_date is not start.all_day:
-        raise InvalidSchedule(part, text, "must be a DATE where DTSTART is one, else a DATE-TIME (3.8.5)")
+        raise InvalidSchedule(
+            part, text, "must be a DATE where DTSTART is one, else a DATE-TIME (RFC 5545, 3.8.5)"
+        )
     seconds = seconds_of(written.wall)
     if not written.is_utc:
         return resolve(start.zone, seconds, start.policy.gap, start.policy.fold)
@@ -150,14 +166,14 @@ def _end(start: Start, until: Until) -> int:
     """UNTIL in seconds UTC; for an all-day start, wall clock seconds."""
     if until.is_date is not start.all_day:
         needed = "a DATE, since DTSTART is one" if start.all_day else "a DATE-TIME, since DTSTART is one"
-        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (3.3.10)")
+        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (RFC 5545, 3.3.10)")
     if not start.all_day and until.is_utc is start.floating:
         needed = (
             "local time, without a Z, as DTSTART is"
             if start.floating
             else "UTC, with a Z, since DTSTART has a zone"
         )
-        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (3.3.10)")
+        raise InvalidSchedule("UNTIL", until.text, f"must be {needed} (RFC 5545, 3.3.10)")
     return seconds_of(until.wall)
 
 
@@ -249,7 +265,7 @@ def _steps(start: Start, rule: Rule) -> StepRule:
 
 
 def _periods(start: Start, rule: Rule) -> PeriodRule:
-    """What a rule does not say is DTSTART's: the month, the day, the time (3.3.10)."""
+    """What a rule does not say is DTSTART's: the month, the day, the time (RFC 5545, 3.3.10)."""
     wall = wall_of(start.local)
     parts = DayParts(
         rule.bymonth,

@@ -60,12 +60,15 @@ class StepRule:
         after = max(after, start - 1)
         # The last step at or before `after` may still have something behind it.
         at = self._valid(origin, max(origin, origin + (after - origin) // step * step), until)
-        if at < until and at + within[-1] <= after:
+        if at is not None and at + within[-1] <= after:
             at = self._valid(origin, at + step, until)
-        return next((at + second for second in within if at + second > after), until) if at < until else until
+        return at if at is None or at >= until else next(at + s for s in within if at + s > after)
 
-    def _valid(self, origin: int, at: int, until: int) -> int:
-        """The first step at or after `at` that every limit lets through; `until` or more when none comes before."""
+    def _valid(self, origin: int, at: int, until: int) -> int | None:
+        """The first step at or after `at` that every limit lets through; `until` or more when none comes before.
+
+        None when no day lets anything through, wherever the lattice lies.
+        """
         for _ in range(_PATIENCE):
             if at >= until:
                 break
@@ -73,7 +76,7 @@ class StepRule:
             if not self._filter.all_days:
                 passing = self._filter.next_day(day) if day <= LAST_DAY else None
                 if passing is None:
-                    return until
+                    return None
                 if passing > day:
                     at = self._on_lattice(origin, passing * DAY)
                     continue

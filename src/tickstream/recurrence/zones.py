@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import tzdata
 
 from tickstream.errors import UnknownZone
-from tickstream.recurrence.civil import DAY
+from tickstream.recurrence.civil import DAY, seconds_of
 
 _BLOCK: Final = 1 << 25
 """Seconds (388 days) for which the changes of a zone are looked up at once."""
@@ -159,3 +159,12 @@ def load_zone(key: str | None) -> Zone:
         raise UnknownZone(key, tzdata_version())
     with resources.files(tzdata).joinpath("zoneinfo", *key.split("/")).open("rb") as data:
         return Zone(key, ZoneInfo.from_file(data, key=key))
+
+
+def wall_clock_instant(key: str | None, wall: datetime) -> int:
+    """The instant (seconds, UTC) at which the clock of the zone shows `wall`; RFC 5545's choice in gap and fold.
+
+    Raises UnknownZone.
+    """
+    readings = load_zone(key).readings(seconds_of(wall))
+    return readings.instants[0] if readings.instants else readings.shifted

@@ -7,6 +7,7 @@ refused. So a late write of a past owner cannot land.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import struct
 import threading
@@ -21,12 +22,13 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
+    RdictIter,
     ReadOptions,
     WriteBatch,
 )
 
 from tickstream.codec import decode_spec, decode_state
-from tickstream.errors import StoreCorrupted, StoreRefused
+from tickstream.errors import StoreCorrupted, StoreFailed, StoreRefused
 from tickstream.model import DueEntry, TaskSpec, TaskState
 from tickstream.timer_store.due import due_entries, has_holder
 from tickstream.timer_store.keys import bucket_prefix, due_bound, due_entry, due_key, task_key
@@ -112,6 +114,12 @@ class TimerStore:
         self._handle.clear()
         self._db.close()
 
+    def flush(self) -> None:
+        """Write the memtables to files. Raises StoreFailed."""
+        with _statuses():
+            for family in self._family.values():
+                family.flush()
+
     @staticmethod
     def wipe(path: Path) -> None:
         """Delete a store that is not to be trusted; it is restored from the changelog."""
@@ -121,19 +129,19 @@ class TimerStore:
 
     def spec(self, bucket: int, task_id: str) -> TaskSpec | None:
         """What was asked of the task."""
-        value = self._family["spec"].get(task_key(bucket, task_id))
+        value = self._get("spec", task_key(bucket, task_id))
         return None if value is None else decode_spec(value)
 
     def state(self, bucket: int, task_id: str) -> TaskState | None:
         """Where the task stands."""
-        value = self._family["state"].get(task_key(bucket, task_id))
+        value = self._get("state", task_key(bucket, task_id))
         return None if value is None else decode_state(value)
 
     def due(self, bucket: int, until_ms: int, limit: int, *, since_ms: int = 0) -> list[DueEntry]:
         """The first `limit` entries with since_ms <= at_ms <= until_ms, in order of instant.
 
         `since_ms` is where the reader knows that nothing lies before: the seek then does not
-        wade through the tombstones of what was fired. Raises StoreCorrupted.
+        wade through the tombstones of what was fired. Raises StoreCorrupted, StoreFailed.
         """
         found: list[DueEntry] = []
         for key in self._due_keys(bucket, since_ms, until_ms + 1):
@@ -185,7 +193,7 @@ class TimerStore:
 
     def meta(self, bucket: int) -> BucketMeta | None:
         """What is known of the bucket, None when nothing is."""
-        value = self._family["meta"].get(bucket_prefix(bucket))
+        value = self._get("meta", bucket_prefix(bucket))
         return None if value is None else BucketMeta.decode(value)
 
     # ------------------------------------------------------------------ writing
@@ -247,7 +255,7 @@ class TimerStore:
         due = self._handle["due"]
         for task_id, values in records.items():
             key = task_key(bucket, task_id)
-            old = {name: self._family[name].get(key) for name in ("spec", "state")}
+            old = {name: self._get(name, key) for name in ("spec", "state")}
             new = {**old, **values}
             for name, value in values.items():
                 self._put(batch, name, key, value)
@@ -267,7 +275,8 @@ class TimerStore:
             batch.delete(due_key(bucket, entry), self._handle["due"])
         with self._mutex:
             self._check_token(bucket, token)
-            self._db.write(batch)
+            with _statuses():
+                self._db.write(batch)
 
     def forget_bucket(self, bucket: int, token: int) -> None:
         """Delete all that is known of the bucket: it is restored from the start. Raises StoreRefused."""
@@ -277,6 +286,11 @@ class TimerStore:
             for name in _FAMILIES:
                 self._family[name].delete_range(first, last)
             self._next_offset[bucket] = 0
+
+    def _get(self, family: str, key: bytes) -> bytes | None:
+        with _statuses():
+            value: bytes | None = self._family[family].get(key)
+        return value
 
     def _put(self, batch: WriteBatch, family: str, key: bytes, value: bytes | None) -> None:
         if value is None:
@@ -292,7 +306,8 @@ class TimerStore:
                 raise StoreRefused(
                     f"bucket {bucket}: decided on offset {decided_on}, the store is at {self._next_offset[bucket]}"
                 )
-            self._db.write(batch)
+            with _statuses():
+                self._db.write(batch)
             self._next_offset[bucket] = meta.next_offset
 
     def _check_token(self, bucket: int, token: int) -> None:
@@ -309,12 +324,21 @@ def _due_of(task_id: str, values: Mapping[str, bytes | None]) -> tuple[DueEntry,
     )
 
 
-def _check(rows: object) -> None:
-    """An iterator that met a corrupt block just stops: only its status tells."""
+@contextlib.contextmanager
+def _statuses() -> Iterator[None]:
+    """Tell what is broken from what failed: rocksdict raises a bare Exception for every RocksDB status."""
     try:
-        rows.status()  # type: ignore[attr-defined]
-    except Exception as error:  # rocksdict raises bare Exception for every RocksDB status
-        raise StoreCorrupted(str(error)) from error
+        yield
+    except Exception as error:
+        if str(error).startswith("Corruption"):
+            raise StoreCorrupted(str(error)) from error
+        raise StoreFailed(str(error)) from error
+
+
+def _check(rows: RdictIter) -> None:
+    """An iterator that met a corrupt block just stops: only its status tells."""
+    with _statuses():
+        rows.status()
 
 
 def _options(cache_bytes: int) -> Options:

@@ -65,7 +65,7 @@ class Reporter:
             closing = self._collect(0.0 if closing and self._idle else self._wait_s()) or closing
             for batch in self._outbox.take(self._clock.monotonic()):
                 self._send(batch)
-            self._producer.poll(0)
+            self._serve_deliveries()
             if self._fatal is not None:
                 raise SendFailed(
                     f"outcome reports can no longer be sent ({self._fatal.str()}); restart the worker, "
@@ -116,6 +116,16 @@ class Reporter:
             self._refused_by(batch, error.args[0])
         else:
             self._in_flight += 1
+
+    def _serve_deliveries(self) -> None:
+        """Have the delivery reports called back; a fatal error of the producer comes out of here."""
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            if error.args[0].fatal():
+                self._fatal = error.args[0]
+            else:
+                self._events.alarm("producer_error", error.args[0].str())
 
     def _delivered(self, batch: Batch, error: KafkaError | None, _message: Message) -> None:
         self._in_flight -= 1
