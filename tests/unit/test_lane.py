@@ -14,10 +14,12 @@ from tickstream.codec import (
     decode_progress,
     decode_signal,
     decode_verdicts,
+    decode_work,
     encode_batch,
     encode_claim,
     encode_command,
     encode_progress,
+    encode_reports,
     split_timers_key,
     timers_key,
 )
@@ -32,6 +34,8 @@ from tickstream.model import (
     Command,
     InputPosition,
     Progress,
+    Report,
+    ReportKind,
     Signal,
     Verb,
     VerdictKind,
@@ -217,6 +221,19 @@ class Bench:
         )
         value = encode_batch("client", 1, [encode_command(command)])
         return InputRecord(Input.COMMANDS, 0, offset, 5, self.clock.wall_ms(), value)
+
+    def say(self, kind: ReportKind, offset: int) -> None:
+        """A worker's word on the first attempt of TASK."""
+        (work,) = [decode_work(r.value) for r in self.world.committed if r.topic == NAMES.work("default")]
+        now = self.clock.wall_ms()
+        report = Report(kind, TASK, work.occurrence_ts, 1, b"r" * 16, "h", now, now, now, "")
+        value = encode_reports("w", [report])
+        self.world.incoming.append(InputRecord(Input.REPORTS, 0, offset, 5, now, value))
+
+    def attempts(self) -> list[int]:
+        """The attempts dispatched so far."""
+        work = [decode_work(r.value) for r in self.world.committed if r.topic == NAMES.work("default")]
+        return [w.attempt for w in work]
 
     def alarms(self) -> list[str]:
         return [str(e["reason"]) for e in self.events if e["event"] == "alarm"]
@@ -485,6 +502,64 @@ class TestTransaction:
         assert "offset 8" in bench.alarms()[0]
         assert lane.owned[0].progress.commands.offset == 9
         assert [r.value for r in bench.world.committed if r.topic == "t.dead-letter"] == [b"rubbish"]
+
+
+class TestLeases:
+    """A claimed run is lost only when the end probe says that nothing of it is under way."""
+
+    def _claimed(self, bench: Bench) -> Lane:
+        lane = bench.take_over()
+        bench.world.incoming.append(bench.schedule(0, bench.clock.wall_ms()))
+        run(lane)
+        run(lane)
+        bench.say(ReportKind.CLAIMED, 0)
+        run(lane)
+        return lane
+
+    def _probe(self, bench: Bench, lane: Lane, reports: int) -> None:
+        """One second, and an end probe that finds so many accepted reports."""
+        bench.world.ends = dict.fromkeys(bench.world.assigned, 0) | {(Input.REPORTS, 0): reports}
+        bench.clock.advance(1_000)
+        for _ in range(3):
+            run(lane)
+
+    def test_it_expires_after_its_time_once_a_probe_licenses_it(self, bench: Bench) -> None:
+        lane = self._claimed(bench)
+        for _ in range(9):
+            self._probe(bench, lane, 1)
+        assert bench.attempts() == [1]
+        for _ in range(3):
+            self._probe(bench, lane, 1)
+        assert bench.attempts() == [1, 2]
+
+    def test_nothing_expires_while_accepted_reports_are_not_applied(self, bench: Bench) -> None:
+        lane = self._claimed(bench)
+        for _ in range(30):
+            self._probe(bench, lane, 2)
+        assert bench.attempts() == [1]
+        bench.say(ReportKind.HEARTBEAT, 1)
+        run(lane)
+        self._probe(bench, lane, 2)
+        assert bench.attempts() == [1]
+
+    def test_nothing_expires_while_the_broker_cannot_be_asked(self, bench: Bench) -> None:
+        lane = self._claimed(bench)
+        bench.world.ends = None
+        for _ in range(30):
+            bench.clock.advance(1_000)
+            run(lane)
+        assert bench.attempts() == [1]
+
+    def test_a_take_over_gives_full_leases_again(self, bench: Bench) -> None:
+        self._claimed(bench)
+        bench.clock.advance(9_000)
+        lane = bench.take_over()
+        for _ in range(9):
+            self._probe(bench, lane, 1)
+        assert bench.attempts() == [1]
+        for _ in range(3):
+            self._probe(bench, lane, 1)
+        assert bench.attempts() == [1, 2]
 
 
 class TestEndProbe:

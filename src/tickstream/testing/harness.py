@@ -255,6 +255,10 @@ class HarnessWorker:
             raise LookupError(f"no run waits in queue {self._queue!r}")
         return HarnessRun(self._harness, self._name, work)
 
+    def again(self, work: Work) -> HarnessRun:
+        """Another run of work that was delivered before, as Kafka does after a crash."""
+        return HarnessRun(self._harness, self._name, work)
+
     def claim(self) -> HarnessRun:
         """The next dispatched run, claimed. Raises LookupError when none waits."""
         run = self.take()
