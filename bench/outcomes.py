@@ -44,7 +44,8 @@ def reckon(
 ) -> Account:
     """The account of what was read. Pure. `works`: how many records each attempt has."""
     first: dict[tuple[str, int], History] = {}
-    for outcome in outcomes:
+    ends = [outcome for outcome in outcomes if outcome.outcome.terminal]
+    for outcome in ends:
         first.setdefault((outcome.task_id, outcome.occurrence_ts), outcome)
     ran = tuple(
         first[key] for key in scheduled.items() if key in first and first[key].outcome is Outcome.SUCCEEDED
@@ -52,6 +53,6 @@ def reckon(
     return Account(
         ran,
         lost=len(scheduled) - len(ran),
-        duplicates=sum(count - 1 for count in works.values()) + len(outcomes) - len(first),
+        duplicates=sum(count - 1 for count in works.values()) + len(ends) - len(first),
         early=sum(min(h.decided_ms, h.started_ms) < h.occurrence_ts for h in ran),
     )

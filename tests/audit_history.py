@@ -140,10 +140,11 @@ class Written:
         *,
         attempt: int = 1,
         run_id: bytes | None = None,
+        kind: ReportKind = ReportKind.SUCCEEDED,
     ) -> None:
-        """A worker's report of a run that succeeded."""
+        """A worker's report of a run, that it succeeded unless said otherwise."""
         report = Report(
-            ReportKind.SUCCEEDED,
+            kind,
             task_id,
             occurrence_ts,
             attempt,
@@ -181,7 +182,9 @@ class Written:
             DEFAULT_TERMS.timeout_ms,
             b"body",
         )
-        self.append(self.names.work(DEFAULT_QUEUE), work.bucket, task_id.encode(), encode_work(work))
+        # Any partition but the first attempt's.
+        partition = (work.bucket + attempt - 1) % self.layout.buckets
+        self.append(self.names.work(DEFAULT_QUEUE), partition, task_id.encode(), encode_work(work))
 
     def history(
         self, task_id: str, occurrence_ts: int, rev: Receipt, outcome: Outcome, *, attempt: int = 1
@@ -250,6 +253,23 @@ class Written:
         self.work(task_id, when, rev, decided_ms=when + 5)
         self.report(task_id, when, when + started_after)
         self.history(task_id, when, rev, Outcome.SUCCEEDED)
+        self.progress(rev.bucket, commands=rev.offset + 1)
+        return rev
+
+    def retried_life(self, task_id: str, when: int) -> Receipt:
+        """A one-shot whose first attempt failed, whose second lost its worker, and whose third succeeded."""
+        rev = self.schedule(task_id, when)
+        for attempt, outcome in enumerate(
+            (Outcome.ATTEMPT_FAILED, Outcome.LEASE_EXPIRED, Outcome.SUCCEEDED), start=1
+        ):
+            begun, run_id = when + 1_000 * (attempt - 1), self.new_id()
+            self.work(task_id, when, rev, attempt=attempt, decided_ms=begun + 5)
+            self.report(task_id, when, begun + 20, attempt=attempt, run_id=run_id, kind=ReportKind.CLAIMED)
+            self.report(task_id, when, begun + 20, attempt=attempt, run_id=run_id, kind=ReportKind.HEARTBEAT)
+            if outcome is not Outcome.LEASE_EXPIRED:
+                kind = ReportKind.SUCCEEDED if outcome is Outcome.SUCCEEDED else ReportKind.FAILED
+                self.report(task_id, when, begun + 20, attempt=attempt, run_id=run_id, kind=kind)
+            self.history(task_id, when, rev, outcome, attempt=attempt)
         self.progress(rev.bucket, commands=rev.offset + 1)
         return rev
 

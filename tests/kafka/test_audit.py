@@ -11,7 +11,7 @@ from tests.audit_history import Record, Written
 from tickstream.clock import SystemClock
 from tickstream.errors import BrokerUnavailable, CodecError, InvalidInput, LayoutMismatch
 from tickstream.kafka import Admin, plain_producer, transactional_producer
-from tickstream.model import Outcome, Receipt
+from tickstream.model import Outcome, Receipt, Rev, RunState
 from tickstream.ops.audit import Report, audit, reader
 from tickstream.settings import LaneSettings, Settings
 from tickstream.topics import topic_table
@@ -100,6 +100,7 @@ def test_a_clean_history_is_ok(settings: Settings, log: Written, tmp_path: Path)
     rev, cancel = log.cancelled_life("cancelled", due)
     log.schedule("replaced", due)
     log.life("replaced", due + 1)
+    log.retried_life("stubborn", due - 5_000)
     produce(settings, log.records)
     journal = written_to(
         tmp_path / "journal.jsonl",
@@ -118,9 +119,10 @@ def test_a_clean_history_is_ok(settings: Settings, log: Written, tmp_path: Path)
     )
 
     assert report.ok
-    assert (report.scheduled, report.dispatched, report.cancelled, report.superseded) == (53, 51, 1, 1)
-    assert (report.ran, report.redelivered, report.excluded_count) == (51, 0, 0)
-    assert (report.lateness_p50_ms, report.lateness_max_ms) == (54, 79)
+    assert (report.scheduled, report.dispatched, report.cancelled, report.superseded) == (54, 52, 1, 1)
+    assert (report.ran, report.redelivered, report.excluded_count) == (52, 0, 0)
+    assert (report.retried, report.expired) == (2, 1)
+    assert (report.lateness_p50_ms, report.lateness_max_ms) == (53, 79)
     assert sum(report.records.values()) == len(log.records)
     assert shown[-1] == (len(log.records), len(log.records))
 
@@ -135,6 +137,16 @@ def plant_surplus_work(log: Written) -> None:
 
 def plant_surplus_outcome(log: Written) -> None:
     log.history("faulty", log.now, log.life("faulty", log.now), Outcome.DEAD)
+
+
+def plant_second_end_after_a_retry(log: Written) -> None:
+    due = log.now - 3_000
+    log.history("faulty", due, log.retried_life("faulty", due), Outcome.SUCCEEDED, attempt=2)
+
+
+def plant_overdue_retry(log: Written) -> None:
+    rev = log.life("faulty", log.now)
+    log.state("faulty", rev, runs=[RunState(log.now, 2, Rev(rev.offset, 0), log.now, retry_at_ms=log.now)])
 
 
 def plant_early_work(log: Written) -> None:
@@ -161,6 +173,8 @@ def plant_redelivered(log: Written) -> None:
         (plant_lost, "lost"),
         (plant_surplus_work, "duplicates"),
         (plant_surplus_outcome, "duplicates"),
+        (plant_second_end_after_a_retry, "duplicates"),
+        (plant_overdue_retry, "lost"),
         (plant_early_work, "early"),
         (plant_early_start, "early"),
         (plant_cancelled_yet_ran, "cancelled_yet_ran"),

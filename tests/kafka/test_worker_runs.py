@@ -9,7 +9,7 @@ import pytest
 from tests.kafka.worker_kit import LocalWorker, Stage, local_worker
 from tickstream.codec import encode_work
 from tickstream.errors import InvalidInput, LayoutMismatch, UnknownQueue
-from tickstream.model import BoundCall, ReportKind, Rev, Work
+from tickstream.model import NO_RETRY, BoundCall, ReportKind, Rev, Work
 from tickstream.settings import Settings
 from tickstream.worker import App, Context
 from tickstream.worker.runtime import run_worker
@@ -79,18 +79,17 @@ def test_what_fails_is_reported_with_its_reason(stage: Stage) -> None:
     stage.put(forgotten_async.bind(), "forgotten")
     stage.put(BoundCall("nowhere", "default", b""), "unknown")
     stage.put(BoundCall("refuse", "default", b'{"extra": 1}'), "misfit")
-    stage.put_bytes(encode_work(Work(0, 1, "bodyless", 5, 1, Rev(0, 0), 6, b"?")))
+    stage.put_bytes(encode_work(Work(0, 1, "bodyless", 5, 1, Rev(0, 0), 6, 10_000, 60_000, b"?")))
     with local_worker(stage, app) as worker:
         told = {t.report.task_id: t.report for t in stage.reports(6)}
         stage.await_committed({0: 6})
+    unknown = told.pop("unknown")
+    assert (unknown.kind, unknown.handler, unknown.error) == (ReportKind.RELEASED, "nowhere", "")
     assert {report.kind for report in told.values()} == {ReportKind.FAILED}
+    assert {task for task, report in told.items() if report.retry_ms == NO_RETRY} == {"bodyless"}
     assert told["refuse"].error == "ValueError: no such user"
     assert told["quit"].error == "SystemExit: 3"
     assert told["forgotten"].error.startswith("TypeError: the handler returned a coroutine")
-    assert told["unknown"].error.startswith(
-        "UnknownHandler: no handler 'nowhere' in this worker's app (it has:"
-    )
-    assert told["unknown"].handler == "nowhere"
     assert "unexpected keyword argument 'extra'" in told["misfit"].error
     assert told["bodyless"].error.startswith("MalformedValue: ")
     kinds = {event["kind"] for event in worker.events if event["event"] == "alarm"}

@@ -5,7 +5,17 @@ import json
 import pytest
 
 from tests.audit_history import T0, Written
-from tickstream.model import NEVER, IfExists, Options, Outcome, Receipt, VerdictKind
+from tickstream.model import (
+    NEVER,
+    IfExists,
+    Options,
+    Outcome,
+    Receipt,
+    ReportKind,
+    Rev,
+    RunState,
+    VerdictKind,
+)
 from tickstream.ops.audit import Report, render
 from tickstream.ops.audit.journal import Acked, Journal
 from tickstream.ops.audit.verdict import judge
@@ -280,6 +290,83 @@ def test_a_report_sent_twice_is_one_run(log: Written) -> None:
     log.report("reported twice", DUE, DUE + 1, run_id=run)
     log.report("reported twice", DUE, DUE + 9, attempt=2)
     assert report_on(log).redelivered == 0
+
+
+# --------------------------------------------------------------------------- attempts
+
+
+def test_attempts_that_follow_one_another_are_counted_and_no_fault(log: Written) -> None:
+    log.retried_life("stubborn", DUE)
+    report = report_on(log)
+    assert report.ok
+    assert faults(report) == {}
+    assert (report.retried, report.expired, report.redelivered) == (2, 1, 0)
+    assert (report.dispatched, report.ran) == (1, 1)
+    assert report.lateness_max_ms == 20
+    assert "2  retried: further attempts (no fault)" in render(report)
+    assert "1  expired: attempts whose worker" in render(report)
+
+
+def test_a_second_end_after_a_retry_is_a_duplicate(log: Written) -> None:
+    """A late success of the attempt that was given up, recorded beside that of its successor."""
+    rev = log.retried_life("ended twice", DUE)
+    log.history("ended twice", DUE, rev, Outcome.SUCCEEDED, attempt=2)
+    report = report_on(log)
+    assert faults(report) == {"duplicates": 1}
+    assert "2 terminal outcomes" in report.examples["duplicates"][0].what
+
+
+def test_a_success_of_an_attempt_that_was_counted_as_failed_is_the_end(log: Written) -> None:
+    rev = log.schedule("after all", DUE)
+    log.work("after all", DUE, rev)
+    log.history("after all", DUE, rev, Outcome.ATTEMPT_FAILED)
+    log.history("after all", DUE, rev, Outcome.SUCCEEDED)
+    assert report_on(log).ok
+
+
+def test_an_attempt_ends_once(log: Written) -> None:
+    rev = log.schedule("failed twice", DUE)
+    log.work("failed twice", DUE, rev)
+    log.history("failed twice", DUE, rev, Outcome.ATTEMPT_FAILED)
+    log.history("failed twice", DUE, rev, Outcome.LEASE_EXPIRED)
+    report = report_on(log)
+    assert faults(report) == {"duplicates": 1}
+    assert report.examples["duplicates"][0].what == "2 ends of attempt 1"
+
+
+def test_surplus_work_of_a_later_attempt_is_a_duplicate(log: Written) -> None:
+    rev = log.retried_life("twice", DUE)
+    log.work("twice", DUE, rev, attempt=3)
+    assert faults(report_on(log)) == {"duplicates": 1}
+
+
+def test_an_attempt_that_was_due_long_ago_is_lost(log: Written) -> None:
+    rev = log.life("stranded", DUE)
+    waiting = RunState(DUE, 2, Rev(rev.offset, 0), DUE, failures=1, retry_at_ms=DUE + 900)
+    log.state("stranded", rev, runs=[waiting])
+    report = report_on(log)
+    assert faults(report) == {"lost": 1}
+    assert "attempt 2 waits since" in report.examples["lost"][0].what
+    log.state("stranded", rev, runs=[waiting._replace(retry_at_ms=T0 + 56_000)])
+    assert report_on(log).ok
+
+
+def test_two_claims_of_one_attempt_are_redelivered(log: Written) -> None:
+    log.life("moved", DUE)
+    for kind in (ReportKind.CLAIMED, ReportKind.HEARTBEAT):
+        log.report("moved", DUE, DUE + 9, run_id=bytes(16), kind=kind)
+    report = report_on(log)
+    assert report.ok
+    assert report.redelivered == 1
+
+
+def test_what_was_handed_back_did_not_run(log: Written) -> None:
+    log.life("handed on", DUE)
+    log.report("handed on", DUE, NEVER, kind=ReportKind.RELEASED)
+    log.report("no start said", DUE, NEVER, kind=ReportKind.FAILED)
+    report = report_on(log)
+    assert report.ok
+    assert (report.redelivered, report.ran) == (0, 1)
 
 
 # --------------------------------------------------------------------------- early

@@ -1,13 +1,19 @@
-"""How many records may wait in this process for a free slot.
+"""How many records may wait in this process for a free slot, and how long.
 
 Pure: no Kafka client, no thread, no clock may enter here.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Generic, Protocol, TypeVar
 
 _WINDOW_S: Final = 0.05
+BUSY_S: Final = 0.15
+RESERVE_S: Final = 0.5
+BOUNCE_S: Final = 0.1
+MOST_BOUNCES: Final = 200
 MOST: Final = 512
 """Upper bound of the reserve: what a worker that turns slow can hold up."""
 
@@ -52,3 +58,85 @@ class Intake:
     @property
     def _step(self) -> int:
         return max(1, self._reserve // 2)
+
+
+class Startable(Protocol):
+    """A run that waits for a slot."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether it waits no longer: it got a slot, or was dropped."""
+        ...
+
+
+R = TypeVar("R", bound=Startable)
+
+
+class Waiting(Generic[R]):
+    """Runs of one queue that were handed to slots of one kind, oldest first: which are to go back.
+
+    A slot that comes free starts the oldest, so the slots are busy for as long as the oldest waits
+    and nothing starts. After 150 ms of that everything beyond a reserve of one record a slot goes
+    back to where another worker can take it, after 500 ms the reserve too: long jobs here hold up
+    nothing that could run elsewhere, and short ones never leave a slot without work.
+    """
+
+    def __init__(self, reserve: int) -> None:
+        self._reserve = reserve
+        self._runs: deque[R] = deque()
+        self._since = 0.0
+        """Since when nothing has started although something waits."""
+        self.stalled = False
+        """Whether the last look gave everything back: what comes now need not wait for that."""
+
+    def add(self, runs: Iterable[R], now: float) -> None:
+        """They wait from `now` (monotonic seconds) on."""
+        if not self._runs:
+            self._since = now
+        self._runs.extend(runs)
+
+    def overdue(self, now: float) -> list[R]:
+        """Those to be given back, the oldest first."""
+        while self._runs and self._runs[0].begun:
+            self._runs.popleft()
+            self._since = now
+            self.stalled = False
+        stalled_s = now - self._since
+        if not self._runs or stalled_s < BUSY_S:
+            return []
+        if stalled_s >= RESERVE_S:
+            self.stalled = True
+            keep = 0
+        else:
+            keep = self._reserve
+        back = list(self._runs)[keep:]
+        for _ in back:
+            self._runs.pop()
+        return back
+
+
+class Bounces:
+    """How fast a worker without a free slot may hand work on: at most 200 records in 100 ms.
+
+    Where every worker is full, work goes round with pauses that double; this bounds what one of
+    them adds to the reports meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._since = 0.0
+
+    def add(self, now: float) -> None:
+        """One was handed on."""
+        self._turn(now)
+        self._count += 1
+
+    def room(self, now: float) -> int:
+        """How many more may be."""
+        self._turn(now)
+        return max(0, MOST_BOUNCES - self._count)
+
+    def _turn(self, now: float) -> None:
+        if now - self._since >= BOUNCE_S:
+            self._since = now
+            self._count = 0

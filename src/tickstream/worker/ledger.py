@@ -30,9 +30,10 @@ class _Line:
 class OffsetLedger:
     """Outstanding offsets per partition → the position up to which everything is done.
 
-    A committed position is the offset to go on from. The rule (docs/protocol.md): it never passes
-    a record whose outcome report is not acknowledged, so that a worker which dies leaves every such
-    record to the next one.
+    A committed position is the offset to go on from. The rule (docs/protocol.md): a record is done
+    when its claim, its outcome or its release is acknowledged, and the position never passes one that
+    is not. So a worker that dies leaves every such record to Kafka, which delivers it again, or to
+    the dispatcher, which misses its heartbeats.
     """
 
     def __init__(self) -> None:

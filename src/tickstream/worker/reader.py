@@ -3,48 +3,41 @@
 Owns the consumer and its thread. Handlers, slots and the producer may not enter here.
 
 The rules (docs/protocol.md): an offset is committed once every record up to it has an
-acknowledged report; a partition that goes away takes with it what has not started.
+acknowledged claim, outcome or release; a partition that goes away takes with it what has not
+started, and what runs on it is claimed; what finds no slot goes back to where others can take it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from tickstream.clock import Clock
-from tickstream.codec import decode_body, decode_work
-from tickstream.errors import BrokerUnavailable, CodecError, MalformedValue, UnknownHandler, UnknownSchema
-from tickstream.kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-    place,
-    worker_consumer,
-)
-from tickstream.model import Body, Work
+from tickstream.errors import BrokerUnavailable, MalformedValue, UnknownSchema
+from tickstream.kafka import Consumer, KafkaError, Message, TopicPartition, place, worker_consumer
+from tickstream.model import Report, ReportKind
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
+from tickstream.worker.arrivals import Arrivals
+from tickstream.worker.commits import Commits
 from tickstream.worker.events import Events
-from tickstream.worker.intake import Intake
+from tickstream.worker.intake import Bounces, Intake, Waiting
 from tickstream.worker.ledger import OffsetLedger
-from tickstream.worker.run import Callee, Refusal, Run
+from tickstream.worker.pool import HandlerPool, Kind
+from tickstream.worker.run import Callee, Run
 
-COMMIT_S: Final = 0.2
 POLL_S: Final = 0.05
 PATIENCE_S: Final = 0.5
 """A full buffer is waited for so long before the partitions are paused: pausing throws away
 what was fetched ahead, not polling delays a rebalance."""
 REVOKE_S: Final = 2.0
-"""How long a rebalance waits for handlers that run on a partition which goes away."""
+"""How long a rebalance waits for the claims of what runs on a partition which goes away."""
 _ROUND_S: Final = 0.005
 """Between two looks for acknowledgements."""
 MAX_UNREPORTED: Final = 20_000
 """Records whose report is not acknowledged, at most."""
-_NO_BODY: Final = Body("", b"", {}, {})
 
 
 class QueueReader:
@@ -60,7 +53,10 @@ class QueueReader:
         grace_s: float,
         session_ms: int,
         worker_id: str,
-        submit: Callable[[Sequence[Run]], None],
+        pool: HandlerPool,
+        claim: Callable[[Run], None],
+        put: Callable[[Run, Report], None],
+        new_run_id: Callable[[], bytes],
         assigned: Callable[[str], None],
         clock: Clock,
         events: Events,
@@ -70,30 +66,36 @@ class QueueReader:
         names = TopicNames(settings.prefix)
         self._queue = queue
         self._topic = names.work(queue)
-        self._handlers = handlers
         self._grace_s = grace_s
-        self._submit = submit
+        self._pool = pool
+        self._claim = claim
+        self._put = put
+        self._new_run_id = new_run_id
         self._tell_assigned = assigned
         self._clock = clock
         self._events = events
         self._stop = stop
         self._kill = kill
+        self._ledger = OffsetLedger()
+        self._commits = Commits(queue, self._topic, self._ledger, clock, events)
         self._consumer: Consumer = worker_consumer(
             settings,
             names.worker_group(queue),
             worker_id,
             session_ms=session_ms,
-            on_commit=self._commit_answered,
+            on_commit=self._commits.answered,
         )
-        self._ledger = OffsetLedger()
+        self._arrivals = Arrivals(queue, handlers, self, events)
         self._intake = Intake(concurrency)
+        self._waiting: defaultdict[Kind, Waiting[Run]] = defaultdict(lambda: Waiting(concurrency))
+        self._bounces = Bounces()
         self._in_flight: dict[tuple[int, int], Run] = {}
-        """(partition, offset) → run whose report is not acknowledged. Outlives the assignment: a
+        """(partition, offset) → run whose outcome is not acknowledged. Outlives the assignment: a
         record that comes again meanwhile is not started a second time beside itself."""
         self._in_slots = 0
         """Runs handed out and not finished."""
         self._finished: deque[None] = deque()
-        self._acked: deque[tuple[int, int]] = deque()
+        self._acked: deque[tuple[Run, ReportKind]] = deque()
         self._wake = threading.Event()
         self._wake_at = 1
         self._assignment: set[int] = set()
@@ -112,9 +114,15 @@ class QueueReader:
         if len(self._finished) >= self._wake_at and not self._wake.is_set():
             self._wake.set()
 
-    def acked(self, run: Run) -> None:
+    def acked(self, run: Run, kind: ReportKind) -> None:
         """See Owner."""
-        self._acked.append((run.partition, run.offset))
+        if kind is not ReportKind.HEARTBEAT:
+            self._acked.append((run, kind))
+
+    @property
+    def unacknowledged(self) -> int:
+        """Runs whose outcome the broker does not have."""
+        return len(self._in_flight)
 
     # ------------------------------------------------------------------ the loop
 
@@ -129,7 +137,8 @@ class QueueReader:
         try:
             while not self._stop.is_set():
                 self._settle()
-                self._commit_if_due()
+                self._give_back()
+                self._commits.if_due(self._consumer)
                 self._take(self._fetch())
             self._drain()
         finally:
@@ -145,13 +154,36 @@ class QueueReader:
         self._in_slots -= count
         self._intake.finished(count, self._clock.monotonic())
         for _ in range(len(self._acked)):
-            key = self._acked.popleft()
-            self._in_flight.pop(key, None)
-            self._ledger.done(*key)
+            run, kind = self._acked.popleft()
+            key = (run.partition, run.offset)
+            run.covered = True
+            if self._in_flight.get(key) is run:
+                if kind is not ReportKind.CLAIMED:
+                    del self._in_flight[key]
+                self._ledger.done(*key)
+
+    def _give_back(self) -> None:
+        """Release what has waited in vain for a slot."""
+        now = self._clock.monotonic()
+        for waiting in self._waiting.values():
+            for run in waiting.overdue(now):
+                if run.begin():
+                    self._in_slots -= 1
+                    self._release(run)
+
+    def _release(self, run: Run) -> None:
+        """Another worker may take it; its offset may be committed once that is acknowledged."""
+        self._bounces.add(self._clock.monotonic())
+        run.run_id = self._new_run_id()
+        self._put(run, run.report(ReportKind.RELEASED, self._clock.wall_ms()))
 
     def _fetch(self) -> list[Message]:
         """The next records, no more than there is room for; none while there is none."""
-        room = min(self._intake.room(self._in_slots), MAX_UNREPORTED - len(self._in_flight))
+        room = min(
+            self._intake.room(self._in_slots),
+            MAX_UNREPORTED - len(self._in_flight),
+            self._bounces.room(self._clock.monotonic()),
+        )
         if room <= 0:
             return self._wait_for_room()
         self._full_since = None
@@ -189,29 +221,43 @@ class QueueReader:
         if not messages:
             return
         fetched_ms = self._clock.wall_ms()
-        runs: list[Run] = []
+        runs: defaultdict[Kind, list[Run]] = defaultdict(list)
         for message in messages:
             error = message.error()
             if error is not None:
                 self._complain(error)
             elif run := self._run_of(message, fetched_ms):
-                runs.append(run)
-        if runs:
-            self._in_slots += len(runs)
-            self._submit(runs)
+                runs[self._pool.kind(run.handler)].append(run)
+        for kind, some in runs.items():
+            self._hand_out(kind, some)
+
+    def _hand_out(self, kind: Kind, runs: list[Run]) -> None:
+        """To the slots; or straight back while those have been busy for long."""
+        waiting = self._waiting[kind]
+        if waiting.stalled and self._pool.full(kind, self._queue):
+            for run in runs:
+                run.begin()
+                self._release(run)
+            return
+        waiting.stalled = False
+        waiting.add(runs, self._clock.monotonic())
+        self._in_slots += len(runs)
+        self._pool.submit(kind, runs)
 
     def _run_of(self, message: Message, fetched_ms: int) -> Run | None:
-        """The run of this record; None when it is under way already, or is no work."""
+        """The run of this record; None when it is under way already, or not for this worker."""
         _, partition, offset = place(message)
         # A rebalance within the same fetch may have taken the partition away: then it is another's.
         if partition not in self._assignment or partition in self._halted:
             return None
         key = (partition, offset)
         self._ledger.take(partition, offset)
-        if key in self._in_flight:
+        if under_way := self._in_flight.get(key):
+            if under_way.covered:
+                self._ledger.done(partition, offset)
             return None
         try:
-            work = decode_work(message.value())
+            run, ours = self._arrivals.run_of(message.value(), partition, offset, fetched_ms)
         except UnknownSchema as error:
             self._halt(partition, offset, error)
             return None
@@ -225,23 +271,12 @@ class QueueReader:
             )
             self._ledger.done(partition, offset)
             return None
-        body, callee = self._callee(work)
-        run = self._in_flight[key] = Run(self, partition, offset, work, body, callee, fetched_ms)
+        self._in_flight[key] = run
+        if not ours:
+            run.begin()
+            self._release(run)
+            return None
         return run
-
-    def _callee(self, work: Work) -> tuple[Body, Callee]:
-        """The body and the handler it names, or one that fails with the reason."""
-        try:
-            body = decode_body(work.body)
-        except CodecError as error:
-            self._events.alarm("undecodable_body", f"task {work.task_id!r}: {error}", queue=self._queue)
-            return _NO_BODY, Refusal("", error)
-        callee = self._handlers.get(body.handler)
-        if callee is not None:
-            return body, callee
-        unknown = UnknownHandler(body.handler, tuple(self._handlers))
-        self._events.alarm("unknown_handler", f"task {work.task_id!r}: {unknown}", queue=self._queue)
-        return body, Refusal(body.handler, unknown)
 
     def _halt(self, partition: int, offset: int, error: UnknownSchema) -> None:
         """Read no further here: its offset stays in the ledger, a newer worker goes on from it."""
@@ -259,43 +294,6 @@ class QueueReader:
             raise BrokerUnavailable(f"the consumer of {self._topic} cannot go on: {error.str()}")
         self._events.alarm("consumer", f"{self._topic}: {error.str()}", queue=self._queue)
 
-    # ------------------------------------------------------------------ commits
-
-    def _commit_if_due(self) -> None:
-        now = self._clock.monotonic()
-        if now < self._next_commit:
-            return
-        self._next_commit = now + COMMIT_S
-        if positions := self._ledger.to_commit():
-            self._ledger.committed(positions)
-            self._commit(positions, wait=False)
-
-    def _commit_now(self, partitions: Collection[int]) -> None:
-        positions = {p: position for p, position in self._ledger.to_commit().items() if p in partitions}
-        if positions and not self._kill.is_set():
-            self._ledger.committed(positions)
-            self._commit(positions, wait=True)
-
-    def _commit(self, positions: Mapping[int, int], *, wait: bool) -> None:
-        offsets = [TopicPartition(self._topic, p, position) for p, position in positions.items()]
-        try:
-            if wait:
-                self._commit_answered(None, self._consumer.commit(offsets=offsets, asynchronous=False) or [])
-            else:
-                self._consumer.commit(offsets=offsets, asynchronous=True)
-        except KafkaException as error:
-            self._commit_answered(error.args[0], offsets)
-
-    def _commit_answered(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
-        """A commit that failed is repeated at the next occasion; until then work may come twice."""
-        failed = [tp.partition for tp in offsets if error is not None or tp.error is not None]
-        if failed:
-            self._ledger.commit_failed(failed)
-            reason = error or next(tp.error for tp in offsets if tp.error is not None)
-            self._events.emit(
-                "commit_failed", queue=self._queue, partitions=sorted(failed), reason=reason.str()
-            )
-
     # ------------------------------------------------------------------ partitions come and go
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -312,7 +310,7 @@ class QueueReader:
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         numbers = {tp.partition for tp in partitions}
         dropped = self._drop(numbers)
-        self._await_reports(numbers, self._revoke_s)
+        self._cover(numbers, self._revoke_s)
         self._commit_now(numbers)
         self._forget(numbers)
         self._events.emit("revoked", queue=self._queue, partitions=sorted(numbers), dropped=dropped)
@@ -331,14 +329,22 @@ class QueueReader:
         self._in_slots -= len(dropped)
         return len(dropped)
 
-    def _await_reports(self, partitions: Collection[int], wait_s: float) -> None:
-        """Until the reports of what runs on these are acknowledged, `wait_s` at most."""
+    def _cover(self, partitions: Collection[int], wait_s: float) -> None:
+        """Claim what runs on these, and wait for the acknowledgements, `wait_s` at most."""
         deadline = self._clock.monotonic() + wait_s
         self._settle()
-        while any(partition in partitions for partition, _ in self._in_flight):
+        while open_runs := [
+            run for (p, _), run in self._in_flight.items() if p in partitions and not run.covered
+        ]:
+            for run in open_runs:
+                self._claim(run)
             if self._clock.monotonic() >= deadline or self._kill.wait(_ROUND_S):
                 return
             self._settle()
+
+    def _commit_now(self, partitions: Collection[int]) -> None:
+        if not self._kill.is_set():
+            self._commits.now(self._consumer, partitions)
 
     def _forget(self, partitions: Collection[int]) -> None:
         self._ledger.forget(partitions)
@@ -351,12 +357,13 @@ class QueueReader:
         dropped = self._drop(self._assignment)
         self._events.emit("draining", queue=self._queue, dropped=dropped, running=len(self._in_flight))
         deadline = self._clock.monotonic() + self._grace_s
-        while self._in_flight and self._clock.monotonic() < deadline and not self._kill.is_set():
-            self._commit_if_due()
+        while self._in_flight and self._clock.monotonic() < deadline and not self._kill.wait(_ROUND_S):
+            self._commits.if_due(self._consumer)
             self._consumer.poll(0)
-            # Also those of partitions that went away while they ran.
-            self._await_reports({partition for partition, _ in self._in_flight}, POLL_S)
+            self._settle()
+        self._cover(self._assignment, self._revoke_s)
         self._commit_now(self._assignment)
+        # What was started and has not ended: its lease runs out, and another attempt is made.
         self._events.emit("drained", queue=self._queue, abandoned=len(self._in_flight))
 
     def _partitions(self, numbers: Collection[int]) -> list[TopicPartition]:

@@ -1,4 +1,4 @@
-"""Sends outcomes to `reports` and tells the readers what the broker acknowledged.
+"""Sends reports and tells what the broker acknowledged of them.
 
 Owns the producer and its thread; what goes into which message is outbox.py's to decide.
 """
@@ -6,48 +6,71 @@ Owns the producer and its thread; what goes into which message is outbox.py's to
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Final
+from typing import Final, Protocol
 
 from tickstream.clock import Clock
 from tickstream.codec import encode_reports
 from tickstream.errors import SendFailed
-from tickstream.kafka import KafkaError, KafkaException, Message, Producer
-from tickstream.model import Report, bucket_key
+from tickstream.kafka import KafkaError, KafkaException, Message, Producer, place
+from tickstream.model import Report, ReportKind, bucket_key
 from tickstream.worker.events import Events
-from tickstream.worker.outbox import Batch, Outbox, Outcome
+from tickstream.worker.outbox import Batch, Entry, Outbox
 from tickstream.worker.run import Run
 
 COALESCE_S: Final = 0.005
 _SERVE_S: Final = 0.005
 """Rhythm of delivery callbacks while acknowledgements are awaited."""
 _COLLECT: Final = 2_000
-"""Outcomes taken in before some are sent, however fast more arrive."""
+"""Reports taken in before some are sent, however fast more arrive."""
+
+
+class Acknowledged(Protocol):
+    """Hears of every report that the broker has. Called from the reporter's thread."""
+
+    def __call__(self, run: Run, kind: ReportKind, sent_at: float, offset: int, /) -> None:
+        """`sent_at`: monotonic seconds; `offset`: of the message in `reports`."""
+        ...
 
 
 class Reporter:
     """One message a bucket and interval, sent again until it is acknowledged.
 
-    Delivery rule: a reader hears `acked` for a run only after the broker acknowledged the message
-    that holds its report; so no commit ever passes a report that may be lost.
+    Delivery rule: `acknowledged` hears of a report only after the broker acknowledged the message
+    that holds it; so no commit ever passes a report that may be lost, and no lease is counted as
+    renewed by a heartbeat that did not arrive.
     """
 
-    def __init__(self, producer: Producer, topic: str, worker_id: str, clock: Clock, events: Events) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        worker_id: str,
+        clock: Clock,
+        events: Events,
+        acknowledged: Acknowledged,
+    ) -> None:
         self._producer = producer
         self._topic = topic
         self._worker_id = worker_id
         self._clock = clock
         self._events = events
-        self._inbox: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._acknowledged = acknowledged
+        self._inbox: SimpleQueue[Entry | None] = SimpleQueue()
         self._outbox = Outbox(COALESCE_S)
         self._in_flight = 0
         self._fatal: KafkaError | None = None
         self._give_up = threading.Event()
+        self.told: Counter[tuple[str, ReportKind]] = Counter()
+        """Acknowledged reports by queue and kind."""
+        self.messages = 0
+        """Acknowledged messages."""
 
     def put(self, run: Run, report: Report) -> None:
-        """An outcome to be told. Any thread."""
-        self._inbox.put(Outcome(run, report))
+        """A report to be sent. Any thread."""
+        self._inbox.put(Entry(run, report))
 
     def close(self) -> None:
         """Let `serve` return once everything put before is acknowledged."""
@@ -68,7 +91,7 @@ class Reporter:
             self._serve_deliveries()
             if self._fatal is not None:
                 raise SendFailed(
-                    f"outcome reports can no longer be sent ({self._fatal.str()}); restart the worker, "
+                    f"reports can no longer be sent ({self._fatal.str()}); restart the worker, "
                     "its work will be delivered again"
                 )
             if closing and self._idle and self._inbox.empty():
@@ -100,15 +123,15 @@ class Reporter:
         return closing
 
     def _send(self, batch: Batch) -> None:
-        key = bucket_key(batch.outcomes[0].report.task_id).encode()
-        value = encode_reports(self._worker_id, [outcome.report for outcome in batch.outcomes])
+        key = bucket_key(batch.entries[0].report.task_id).encode()
+        value = encode_reports(self._worker_id, [entry.report for entry in batch.entries])
         try:
             self._producer.produce(
                 self._topic,
                 value=value,
                 key=key,
                 partition=batch.bucket,
-                on_delivery=partial(self._delivered, batch),
+                on_delivery=partial(self._delivered, batch, self._clock.monotonic()),
             )
         except BufferError:
             self._refused(batch, "the producer's queue is full")
@@ -127,13 +150,16 @@ class Reporter:
             else:
                 self._events.alarm("producer_error", error.args[0].str())
 
-    def _delivered(self, batch: Batch, error: KafkaError | None, _message: Message) -> None:
+    def _delivered(self, batch: Batch, sent_at: float, error: KafkaError | None, message: Message) -> None:
         self._in_flight -= 1
         if error is not None:
             self._refused_by(batch, error)
             return
-        for run, _ in batch.outcomes:
-            run.owner.acked(run)
+        _, _, offset = place(message)
+        self.messages += 1
+        for run, report in batch.entries:
+            self.told[run.queue, report.kind] += 1
+            self._acknowledged(run, report.kind, sent_at, offset)
 
     def _refused_by(self, batch: Batch, error: KafkaError) -> None:
         if error.fatal():
@@ -144,6 +170,6 @@ class Reporter:
         self._outbox.refused(batch, self._clock.monotonic())
         self._events.alarm(
             "reports_refused",
-            f"{len(batch.outcomes)} outcome reports were not acknowledged and will be sent again: {reason}",
+            f"{len(batch.entries)} reports were not acknowledged and will be sent again: {reason}",
             bucket=batch.bucket,
         )

@@ -1,26 +1,26 @@
-"""One execution of one attempt, from the Work record to its Report.
+"""One Work record in this process: run once, with one outcome, and what is said of it.
 
-No Kafka client may enter here; the threads that run this are in slots.py.
+No Kafka client may enter here; the threads that run this are in slots.py, how it is executed in
+execution.py.
 """
 
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import threading
-from collections.abc import Callable
-from types import CoroutineType
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from tickstream.clock import Clock
 from tickstream.errors import TickstreamError
-from tickstream.model import Body, Report, ReportKind, Work
+from tickstream.model import NEVER, NO_RETRY, Body, Report, ReportKind, Work
 from tickstream.worker.app import MAX_NAME_BYTES
-from tickstream.worker.context import Context
+from tickstream.worker.context import Context, RunLink
+from tickstream.worker.lease import Lease, Leased
 
 MAX_ERROR_BYTES: Final = 2_048
-_LOGGER: Final = logging.getLogger("tickstream.worker")
+MAX_NOTE_BYTES: Final = 256
 
 
 class Owner(Protocol):
@@ -30,8 +30,24 @@ class Owner(Protocol):
         """A run left its slot."""
         ...
 
-    def acked(self, run: Run) -> None:
-        """The broker acknowledged the report of the run."""
+    def acked(self, run: Run, kind: ReportKind) -> None:
+        """The broker acknowledged a report of the run."""
+        ...
+
+
+class Home(Protocol):
+    """Slots of one kind, as the keeper of leases sees them. Called from other threads."""
+
+    def stop(self, run: Run) -> None:
+        """End the run as far as this kind of slot can; its `ctx.cancelled` is set already."""
+        ...
+
+    def tell(self, run: Run) -> None:
+        """`ctx.cancelled` or `ctx.lost` of the run has changed."""
+        ...
+
+    def vouch(self, renew: Callable[[Sequence[Run]], None], runs: Sequence[Run]) -> None:
+        """Call `renew(runs)` from where the runs are alive: one that hangs does not get that far."""
         ...
 
 
@@ -48,29 +64,79 @@ class Callee(Protocol):
         """Whether `call` returns a coroutine."""
         ...
 
+    @property
+    def executor(self) -> str | None:
+        """Where it runs: "thread", "process", "async", or None for where the worker runs its sync handlers."""
+        ...
+
     def call(self, ctx: Context, payload: bytes) -> Any:
         """Do the work. Raises what makes the run fail."""
         ...
 
+    def retry_ms(self, error: BaseException, attempt: int) -> int:
+        """The pause before another attempt; NEVER: as the policy says; NO_RETRY: there is none."""
+        ...
+
+    def result_bytes(self, value: Any) -> bytes:
+        """What is kept of the returned value."""
+        ...
+
 
 class Refusal:
-    """Stands for a handler that cannot be called: the run fails with the reason."""
+    """Stands for a handler that cannot be called: the run fails for good with the reason."""
 
     is_async = False
+    executor = None
 
     def __init__(self, name: str, reason: TickstreamError) -> None:
-        self.name = _cut(name, MAX_NAME_BYTES)
+        self.name = cut(name, MAX_NAME_BYTES)
         self._reason = reason
 
     def call(self, _ctx: Context, _payload: bytes) -> None:
         """Raises the reason."""
         raise self._reason
 
+    def retry_ms(self, _error: BaseException, _attempt: int) -> int:
+        """Another attempt would read the same record."""
+        return NO_RETRY
 
-class Run:
-    """A Work record in this process."""
+    def result_bytes(self, _value: Any) -> bytes:
+        """There is none."""
+        return b""
 
-    __slots__ = ("_claim", "body", "fetched_ms", "handler", "offset", "owner", "partition", "work")
+
+class Run(Leased):
+    """A Work record in this process.
+
+    `begin` and `end` are each true for exactly one caller, so a run starts at most once and has at
+    most one outcome, whoever is first: its slot, the reader that drops it, the keeper that finds
+    it out of time.
+    """
+
+    __slots__ = (
+        "_begin",
+        "_claim",
+        "_end",
+        "body",
+        "cancelled",
+        "claim_offset",
+        "covered",
+        "ctx",
+        "ended_at",
+        "fetched_ms",
+        "handler",
+        "home",
+        "lease",
+        "left",
+        "offset",
+        "owner",
+        "partition",
+        "queue",
+        "run_id",
+        "said",
+        "started_ms",
+        "work",
+    )
 
     def __init__(
         self,
@@ -81,6 +147,7 @@ class Run:
         body: Body,
         handler: Callee,
         fetched_ms: int,
+        queue: str = "",
     ) -> None:
         self.owner = owner
         self.partition = partition
@@ -90,71 +157,97 @@ class Run:
         self.body = body
         self.handler = handler
         self.fetched_ms = fetched_ms
+        self.queue = queue
+        self.run_id = b""
+        """16 bytes, empty before the start."""
+        self.started_ms = NEVER
+        self.ctx: Context | None = None
+        self.home: Home | None = None
+        """The slots it runs in."""
+        self.covered = False
+        """Whether its offset may be committed. The reader's."""
+        self.claim_offset = NEVER
+        """Of the message with its acknowledged claim, in `reports`."""
+        self.said = (NEVER, "")
+        """Thousandths done and note, as the handler said last."""
+        self.cancelled = False
+        """Whether somebody asked it to stop: then no other attempt is wanted."""
+        self.left = False
+        """Whether its slot is free again."""
+        self.ended_at = 0.0
+        """When the keeper gave up on it (monotonic seconds)."""
+        self._begin = threading.Lock()
         self._claim = threading.Lock()
+        self._end = threading.Lock()
 
-    def claim(self) -> bool:
+    def begin(self) -> bool:
         """True for exactly one caller: the slot that starts the run, or the reader that drops it."""
-        return self._claim.acquire(blocking=False)
+        return self._begin.acquire(blocking=False)
 
+    @property
+    def begun(self) -> bool:
+        """Whether `begin` was true for somebody."""
+        return self._begin.locked()
 
-class Execution:
-    """Runs handlers and says how they ended. Used by many threads; has no state of its own."""
-
-    def __init__(
-        self, clock: Clock, new_run_id: Callable[[], bytes], finished: Callable[[Run, Report], None]
-    ) -> None:
-        self._clock = clock
-        self._new_run_id = new_run_id
-        self._finished = finished
-
-    def run(self, run: Run) -> None:
-        """Execute a sync handler. Returns when it did."""
-        run_id, started_ms, ctx = self._new_run_id(), self._clock.wall_ms(), _context(run)
-        error = ""
-        try:
-            result = run.handler.call(ctx, run.body.payload)
-            if isinstance(result, CoroutineType):
-                result.close()
-                error = "TypeError: the handler returned a coroutine nobody awaits; declare it with async def"
-        except BaseException as failure:  # noqa: BLE001 (foreign code; sys.exit() in it ends the run, not the slot)
-            error = self._failed(run, failure)
-        self._finished(run, self._report(run, run_id, started_ms, error))
-
-    async def run_async(self, run: Run) -> None:
-        """Execute an async handler."""
-        run_id, started_ms, ctx = self._new_run_id(), self._clock.wall_ms(), _context(run)
-        error = ""
-        try:
-            await run.handler.call(ctx, run.body.payload)
-        except BaseException as failure:  # noqa: BLE001 (as above; a cancellation from within is a failure too)
-            error = self._failed(run, failure)
-        self._finished(run, self._report(run, run_id, started_ms, error))
-
-    def _report(self, run: Run, run_id: bytes, started_ms: int, error: str) -> Report:
-        work = run.work
-        return Report(
-            ReportKind.FAILED if error else ReportKind.SUCCEEDED,
+    def start(self, run_id: bytes, clock: Clock, link: RunLink | None) -> Context:
+        """It is executed from now on."""
+        work, body = self.work, self.body
+        self.started_ms = clock.wall_ms()
+        self.lease = Lease(clock.monotonic(), work.lease_ms / 1_000, work.timeout_ms / 1_000)
+        self.ctx = Context(
             work.task_id,
             work.occurrence_ts,
             work.attempt,
-            run_id,
-            run.handler.name,
-            run.fetched_ms,
-            started_ms,
-            self._clock.wall_ms(),
-            error,
+            rev=work.rev,
+            labels=body.labels,
+            headers=body.headers,
+            run_id=run_id,
+            link=link,
         )
+        # Last: whoever sees a run_id finds the rest.
+        self.run_id = run_id
+        return self.ctx
 
-    def _failed(self, run: Run, failure: BaseException) -> str:
-        _LOGGER.warning(
-            "handler %s failed: task %s, occurrence %d, attempt %d",
-            run.handler.name,
-            run.work.task_id,
-            run.work.occurrence_ts,
-            run.work.attempt,
-            exc_info=failure,
+    def claim(self) -> bool:
+        """True for exactly one caller: who sends the claim."""
+        return self._claim.acquire(blocking=False)
+
+    def end(self) -> bool:
+        """True for exactly one caller: who reports the outcome."""
+        return self._end.acquire(blocking=False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has its outcome."""
+        return self._end.locked()
+
+    def leave(self) -> None:
+        """Its slot is free."""
+        self.left = True
+        self.owner.finished()
+
+    def report(
+        self, kind: ReportKind, now_ms: int, error: str = "", retry_ms: int = NEVER, result: bytes = b""
+    ) -> Report:
+        """A word on it, as of `now_ms`."""
+        work = self.work
+        progress, note = self.said if kind is ReportKind.HEARTBEAT else (NEVER, "")
+        return Report(
+            kind,
+            work.task_id,
+            work.occurrence_ts,
+            work.attempt,
+            self.run_id,
+            self.handler.name,
+            self.fetched_ms,
+            self.started_ms,
+            now_ms,
+            error,
+            retry_ms,
+            result,
+            progress,
+            note,
         )
-        return error_text(failure)
 
 
 def error_text(failure: BaseException) -> str:
@@ -164,7 +257,7 @@ def error_text(failure: BaseException) -> str:
         text = f"{name}: {failure}"
     except Exception as unprintable:  # noqa: BLE001 (foreign code makes the message)
         text = f"{name}: (its message raised {type(unprintable).__name__})"
-    return _cut(text, MAX_ERROR_BYTES)
+    return cut(text, MAX_ERROR_BYTES)
 
 
 def run_ids() -> Callable[[], bytes]:
@@ -176,19 +269,7 @@ def run_ids() -> Callable[[], bytes]:
     return lambda: process + next(numbers).to_bytes(8, "big")
 
 
-def _context(run: Run) -> Context:
-    work, body = run.work, run.body
-    return Context(
-        work.task_id,
-        work.occurrence_ts,
-        work.attempt,
-        rev=work.rev,
-        labels=body.labels,
-        headers=body.headers,
-    )
-
-
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
     """`text` with at most `limit` bytes in UTF-8; what has no UTF-8 is shown escaped."""
     encoded = text.encode("utf-8", "backslashreplace")
     return encoded[:limit].decode("utf-8", "ignore")

@@ -1,19 +1,19 @@
-"""Where handlers run, off the thread that talks to Kafka: threads for sync ones, a loop for async ones.
+"""Where handlers run, off the thread that talks to Kafka: threads and child processes for sync ones, a loop for async ones.
 
-What a run is and how it ends is run.py's; no Kafka client may enter here.
+What a run is and how it ends is run.py's and execution.py's; no Kafka client may enter here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any, Final
 
-from tickstream.worker.run import Execution, Run
+from tickstream.worker.events import Events
+from tickstream.worker.fair import FairQueue, Share
+from tickstream.worker.run import Home, Run
 
 _CLOSE_S: Final = 1.0
 
@@ -26,46 +26,108 @@ class ThreadSlots:
     dearest part of a short one.
     """
 
-    def __init__(self, size: int, execute: Callable[[Run], None]) -> None:
+    def __init__(
+        self,
+        size: int,
+        shares: Mapping[str, Share],
+        execute: Callable[[Run], None],
+        name: str = "handler",
+        home: Home | None = None,
+    ) -> None:
+        """`home`: who ends runs, where a thread only waits for what runs elsewhere."""
         self._execute = execute
-        self._waiting: SimpleQueue[Run | None] = SimpleQueue()
+        self._home = home or self
+        self._waiting = FairQueue(size, shares)
+        self._lock = threading.Lock()
+        self._looks: SimpleQueue[bool] = SimpleQueue()
+        """One for each run that may be waiting; False ends a thread."""
         self._threads = [
-            threading.Thread(target=self._serve, name=f"handler-{n}", daemon=True) for n in range(size)
+            threading.Thread(target=self._serve, name=f"{name}-{n}", daemon=True) for n in range(size)
         ]
         for thread in self._threads:
             thread.start()
 
     def submit(self, runs: Sequence[Run]) -> None:
-        """Start them as slots fall free, in this order, those that nobody dropped meanwhile."""
-        for run in runs:
-            self._waiting.put(run)
+        """Start them as slots fall free, those that nobody dropped meanwhile."""
+        with self._lock:
+            self._waiting.add(runs)
+        for _ in runs:
+            self._looks.put(True)
+
+    def full(self, queue: str) -> bool:
+        """Whether a run of `queue` would have to wait."""
+        return self._waiting.full(queue)
+
+    @property
+    def running(self) -> int:
+        """Slots in use."""
+        return self._waiting.running
 
     def close(self) -> None:
         """Start nothing more; what runs is left to itself."""
+        with self._lock:
+            self._waiting.clear()
         for _ in self._threads:
-            self._waiting.put(None)
+            self._looks.put(False)
 
     def _serve(self) -> None:
-        while (run := self._waiting.get()) is not None:
-            if run.claim():
-                self._execute(run)
+        while self._looks.get():
+            with self._lock:
+                run = self._waiting.take()
+            if run is None:
+                continue
+            run.home = self._home
+            self._execute(run)
+            with self._lock:
+                look_again = self._waiting.done(run.queue)
+            if look_again:
+                self._looks.put(True)
+
+    # ------------------------------------------------------------------ Home
+
+    def stop(self, run: Run) -> None:
+        """A thread cannot be ended: its handler looks at `ctx.cancelled`."""
+
+    def tell(self, run: Run) -> None:
+        """The context is the handler's own."""
+
+    def vouch(self, renew: Callable[[Sequence[Run]], None], runs: Sequence[Run]) -> None:
+        """A thread is taken to be alive until its timeout."""
+        renew(runs)
 
 
 class LoopSlots:
     """One event loop in a thread of its own, at most `size` handlers on it at a time."""
 
-    def __init__(self, size: int, execute: Callable[[Run], Coroutine[Any, Any, None]]) -> None:
-        self._size = size
+    def __init__(
+        self,
+        size: int,
+        shares: Mapping[str, Share],
+        execute: Callable[[Run], Coroutine[Any, Any, None]],
+        events: Events,
+    ) -> None:
         self._execute = execute
-        self._waiting: deque[Run] = deque()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._events = events
+        self._waiting = FairQueue(size, shares)
+        self._tasks: dict[asyncio.Task[None], Run] = {}
+        self._answered = True
+        """Whether the loop did what it was asked last."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="handler-loop", daemon=True)
         self._thread.start()
 
     def submit(self, runs: Sequence[Run]) -> None:
-        """Start them as slots fall free, in this order, those that nobody dropped meanwhile."""
+        """Start them as slots fall free, those that nobody dropped meanwhile."""
         self._loop.call_soon_threadsafe(self._arrived, runs)
+
+    def full(self, queue: str) -> bool:
+        """Whether a run of `queue` would have to wait."""
+        return self._waiting.full(queue)
+
+    @property
+    def running(self) -> int:
+        """Slots in use."""
+        return self._waiting.running
 
     def close(self) -> None:
         """Start nothing more and cancel what runs."""
@@ -82,19 +144,18 @@ class LoopSlots:
             self._loop.close()
 
     def _arrived(self, runs: Sequence[Run]) -> None:
-        self._waiting.extend(runs)
+        self._waiting.add(runs)
         self._fill()
 
     def _fill(self) -> None:
-        while self._waiting and len(self._tasks) < self._size:
-            run = self._waiting.popleft()
-            if run.claim():
-                task = self._loop.create_task(self._execute(run))
-                self._tasks.add(task)
-                task.add_done_callback(self._ended)
+        while (run := self._waiting.take()) is not None:
+            run.home = self
+            task = self._loop.create_task(self._execute(run))
+            self._tasks[task] = run
+            task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._waiting.done(self._tasks.pop(task).queue)
         self._fill()
 
     def _stop(self) -> None:
@@ -106,35 +167,32 @@ class LoopSlots:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    # ------------------------------------------------------------------ Home
 
-class HandlerPool:
-    """The slots of one process, each kind made when its first run comes.
+    def stop(self, run: Run) -> None:
+        """Cancel its task."""
+        self._loop.call_soon_threadsafe(self._cancel, run)
 
-    `concurrency` holds for each kind: so many threads, and so many handlers on the loop.
-    """
+    def _cancel(self, run: Run) -> None:
+        for task, its in self._tasks.items():
+            if its is run:
+                task.cancel()
 
-    def __init__(self, concurrency: int, execution: Execution) -> None:
-        self._make_threads = partial(ThreadSlots, concurrency, execution.run)
-        self._make_loop = partial(LoopSlots, concurrency, execution.run_async)
-        self._threads: ThreadSlots | None = None
-        self._loop: LoopSlots | None = None
-        self._lock = threading.Lock()
+    def tell(self, run: Run) -> None:
+        """The context is the handler's own."""
 
-    def submit(self, runs: Sequence[Run]) -> None:
-        """Hand each run to the slots of its kind, in the order given. Any thread."""
-        on_loop = [run for run in runs if run.handler.is_async]
-        in_threads = [run for run in runs if not run.handler.is_async] if on_loop else runs
-        with self._lock:
-            if in_threads:
-                self._threads = self._threads or self._make_threads()
-                self._threads.submit(in_threads)
-            if on_loop:
-                self._loop = self._loop or self._make_loop()
-                self._loop.submit(on_loop)
+    def vouch(self, renew: Callable[[Sequence[Run]], None], runs: Sequence[Run]) -> None:
+        """From the loop itself: while a handler blocks it, no run on it is renewed, for none goes on."""
+        if not self._answered:
+            self._events.alarm(
+                "event_loop_blocked",
+                "the event loop does not turn: a handler blocks it (time.sleep, a long computation), and the "
+                f"leases of all {self.running} runs on it are not renewed; make that handler a plain def",
+            )
+            return
+        self._answered = False
+        self._loop.call_soon_threadsafe(self._vouch, renew, runs)
 
-    def close(self) -> None:
-        """Start nothing more; async handlers are cancelled, sync ones left to themselves."""
-        with self._lock:
-            for slots in (self._threads, self._loop):
-                if slots is not None:
-                    slots.close()
+    def _vouch(self, renew: Callable[[Sequence[Run]], None], runs: Sequence[Run]) -> None:
+        self._answered = True
+        renew(runs)

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final
 
 from tickstream.model import NEVER, Outcome, Rev, VerdictKind
 from tickstream.ops.audit.fates import Judge, find_command
 from tickstream.ops.audit.fold import Asked, Dispatched, Ended, Evidence, TaskEvidence
 from tickstream.ops.audit.journal import Acked, Journal
 from tickstream.ops.audit.report import Example
-
-_TERMINAL: Final = (Outcome.SUCCEEDED, Outcome.DEAD, Outcome.CANCELLED)
-
 
 # --------------------------------------------------------------------------- G1, G4: nothing is lost
 
@@ -49,6 +45,17 @@ def overdue_without_command(judge: Judge) -> Iterator[Example]:
         if due and not task.asked and all(w.occurrence_ts != task.waiting_for for w in task.dispatched):
             where = f"{evidence.names.timers}[{evidence.bucket_of(task_id)}]"
             yield Example(task_id, task.waiting_for, "waiting, due, no work", (where,))
+
+
+def overdue_retries(judge: Judge) -> Iterator[Example]:
+    """An attempt that a TaskState has waiting for its time long past it: an occurrence left without its end."""
+    evidence = judge.evidence
+    for task_id, task in evidence.tasks.items():
+        for retry in task.retries:
+            if retry.at_ms <= judge.cutoff_ms:
+                where = f"{evidence.names.timers}[{evidence.bucket_of(task_id)}]"
+                what = f"attempt {retry.attempt} waits since {retry.at_ms}, no work"
+                yield Example(task_id, retry.occurrence_ts, what, (where,))
 
 
 def missing_receipts(evidence: Evidence, journal: Journal) -> Iterator[Example]:
@@ -90,22 +97,36 @@ def surplus_work(evidence: Evidence) -> Iterator[Example]:
 
 
 def surplus_outcomes(evidence: Evidence) -> Iterator[Example]:
-    """More than one terminal outcome of one occurrence: one case per surplus record.
+    """More than one end of one occurrence, or of one attempt of it: one case per surplus record.
 
+    An attempt that failed or lost its lease has ended, and its occurrence has not; a success that
+    comes after all, before the next attempt is dispatched, ends the occurrence.
     The same instant may be cancelled before its dispatch, asked for again, and then run or be
     cancelled again: such a cancellation counts once per definition (rev).
     """
     for task_id, task in evidence.tasks.items():
         if len(task.ended) < 2:
             continue
+        yield from _surplus_attempts(evidence, task_id, task)
         groups: dict[int, list[Ended]] = defaultdict(list)
         for end in task.ended:
-            if end.outcome in _TERMINAL:
+            if end.outcome.terminal:
                 groups[end.occurrence_ts].append(end)
         for occurrence_ts, ends in groups.items():
             records = tuple(_history_at(evidence, task_id, end) for end in ends)
             case = Example(task_id, occurrence_ts, f"{len(ends)} terminal outcomes", records)
             yield from [case] * _surplus(ends)
+
+
+def _surplus_attempts(evidence: Evidence, task_id: str, task: TaskEvidence) -> Iterator[Example]:
+    groups: dict[tuple[int, int, Rev], list[Ended]] = defaultdict(list)
+    for end in task.ended:
+        if not end.outcome.terminal:
+            groups[end.occurrence_ts, end.attempt, end.rev].append(end)
+    for (occurrence_ts, attempt, _), ends in groups.items():
+        records = tuple(_history_at(evidence, task_id, end) for end in ends)
+        case = Example(task_id, occurrence_ts, f"{len(ends)} ends of attempt {attempt}", records)
+        yield from [case] * (len(ends) - 1)
 
 
 def _surplus(ends: list[Ended]) -> int:
@@ -130,6 +151,24 @@ def redelivered(evidence: Evidence) -> Iterator[Example]:
             yield from [Example(task_id, occurrence_ts, what, records)] * (len(runs) - 1)
 
 
+def retried(evidence: Evidence) -> Iterator[Example]:
+    """Attempts beyond the first, whatever ended the one before (failed, expired, handed back): no fault."""
+    for task_id, task in evidence.tasks.items():
+        for work in task.dispatched:
+            if work.attempt > 1:
+                what = f"attempt {work.attempt}"
+                yield Example(task_id, work.occurrence_ts, what, (_work_at(work),))
+
+
+def expired(evidence: Evidence) -> Iterator[Example]:
+    """Attempts whose lease expired and that were not the last: a worker died or hung, no fault."""
+    for task_id, task in evidence.tasks.items():
+        for end in task.ended:
+            if end.outcome is Outcome.LEASE_EXPIRED:
+                what = f"the lease of attempt {end.attempt} expired"
+                yield Example(task_id, end.occurrence_ts, what, (_history_at(evidence, task_id, end),))
+
+
 # --------------------------------------------------------------------------- G3: nothing is early
 
 
@@ -144,7 +183,7 @@ def early(evidence: Evidence) -> Iterator[Example]:
             if work.decided_ms < work.occurrence_ts:
                 found[work.occurrence_ts].append(_work_at(work))
         for run in task.ran:
-            if run.started_ms < run.occurrence_ts:
+            if NEVER < run.started_ms < run.occurrence_ts:
                 found[run.occurrence_ts].append(_report_at(evidence, task_id, run.offset))
         for occurrence_ts, records in found.items():
             yield Example(task_id, occurrence_ts, "before its instant", tuple(records))

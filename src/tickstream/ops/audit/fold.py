@@ -24,7 +24,7 @@ from tickstream.codec import (
     decode_work,
     split_timers_key,
 )
-from tickstream.model import NEVER, Options, Outcome, Rev, Verb, VerdictKind, bucket_of
+from tickstream.model import NEVER, Options, Outcome, ReportKind, Rev, Verb, VerdictKind, bucket_of
 from tickstream.topics import Layout, TopicNames
 
 Partition = tuple[str, int]
@@ -59,17 +59,26 @@ class Dispatched(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """A run that a worker reported on, and the report's offset in its bucket."""
+    """A run that a worker says it started, by a claim or an outcome, and that report's offset in its bucket."""
 
     occurrence_ts: int
     attempt: int
     run_id: bytes
     started_ms: int
+    """NEVER where the report does not say."""
     offset: int
 
 
+class Retry(NamedTuple):
+    """A next attempt that a TaskState says is to come."""
+
+    occurrence_ts: int
+    attempt: int
+    at_ms: int
+
+
 class Ended(NamedTuple):
-    """A History record, and its offset in its bucket."""
+    """A History record, of an occurrence or of one attempt, and its offset in its bucket."""
 
     occurrence_ts: int
     attempt: int
@@ -81,7 +90,7 @@ class Ended(NamedTuple):
 class TaskEvidence:
     """Everything that the topics say of one task; each list in the order of its log."""
 
-    __slots__ = ("asked", "dispatched", "ended", "ran", "waiting_for")
+    __slots__ = ("asked", "dispatched", "ended", "ran", "retries", "waiting_for")
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -90,6 +99,8 @@ class TaskEvidence:
         self.ended: list[Ended] = []
         self.waiting_for = NEVER
         """next_occurrence_ts of the last TaskState."""
+        self.retries: tuple[Retry, ...] = ()
+        """Of the last TaskState."""
 
 
 class BucketTimeline:
@@ -191,9 +202,10 @@ class Evidence:
 
     def _reports(self, offset: int, value: bytes | None) -> None:
         for report in decode_reports(value).reports:
-            self._task(report.task_id).ran.append(
-                Ran(report.occurrence_ts, report.attempt, report.run_id, report.started_ms, offset)
-            )
+            if report.kind in _STARTED:
+                self._task(report.task_id).ran.append(
+                    Ran(report.occurrence_ts, report.attempt, report.run_id, report.started_ms, offset)
+                )
 
     def _timers(self, bucket: int, at_ms: int, key: bytes | None, value: bytes | None) -> None:
         kind, task_id = split_timers_key(key)
@@ -216,9 +228,16 @@ class Evidence:
     def _state(self, task_id: str, value: bytes | None) -> None:
         if value is None:
             self._task(task_id).waiting_for = NEVER
+            self._task(task_id).retries = ()
             return
         state = decode_state(value)
-        self._task(task_id).waiting_for = state.next_occurrence_ts
+        task = self._task(task_id)
+        task.waiting_for = state.next_occurrence_ts
+        task.retries = tuple(
+            Retry(run.occurrence_ts, run.attempt, run.retry_at_ms)
+            for run in state.runs
+            if run.retry_at_ms != NEVER
+        )
         for recent in state.recent:
             if recent.kind not in PLAIN_ACCEPTANCE:
                 self.answers[recent.command_id] = recent.kind
@@ -246,5 +265,7 @@ class Evidence:
         )
 
 
+_STARTED: Final = frozenset({ReportKind.CLAIMED, ReportKind.SUCCEEDED, ReportKind.FAILED})
+"""Reports of a run that was started; what is handed back was not, and heartbeats say nothing new."""
 PLAIN_ACCEPTANCE: Final = (VerdictKind.SCHEDULED, VerdictKind.REPLACED)
 """What a Schedule is taken to have been answered unless something says otherwise: not kept."""

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from tickstream.model import lane_of
+from tickstream.model import NEVER, lane_of
 from tickstream.ops.audit.fold import BucketTimeline, Evidence
 
 STRAGGLER_MS: Final = 250
@@ -113,6 +113,8 @@ def lateness_of(evidence: Evidence, windows: Sequence[tuple[int, int]]) -> Laten
     for task in evidence.tasks.values():
         started: dict[int, int] = {}
         for run in task.ran:
+            if run.started_ms == NEVER:
+                continue
             started[run.occurrence_ts] = min(run.started_ms, started.get(run.occurrence_ts, run.started_ms))
         for occurrence_ts, started_ms in started.items():
             inside = any(first <= occurrence_ts <= last for first, last in windows)

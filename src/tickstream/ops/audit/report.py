@@ -14,7 +14,7 @@ from tickstream.model import NEVER
 EXCLUDED_LIMIT: Final = 0.05
 """More than this share of occurrences in exclusion windows makes the percentiles worthless."""
 FAULTS: Final = {
-    "lost": "accepted, due, and never dispatched",
+    "lost": "accepted, due, and never dispatched; or left without the attempt that was due",
     "duplicates": "work or outcomes committed once too often",
     "early": "dispatched or started before the instant",
     "cancelled_yet_ran": "answered `cancelled`, and work all the same",
@@ -59,6 +59,10 @@ class Report:
     cancelled_yet_ran: int
     redelivered: int
     """Runs beyond the first of one attempt: at-least-once at work, no fault."""
+    retried: int
+    """Attempts dispatched beyond the first of an occurrence, whatever ended the one before: no fault."""
+    expired: int
+    """Attempts whose lease expired; of an occurrence's last attempt that is `dead`, and not counted here."""
     lateness_p50_ms: int | None
     """First start of an occurrence minus its instant, without those due inside an exclusion window
     (lateness.py); nearest rank; None where nothing counts."""
@@ -104,6 +108,11 @@ def render(report: Report) -> str:
         lines.append(f"{getattr(report, fault):>10,}  {fault}: {text}")
         lines += map(_example, report.examples.get(fault, ()))
     lines.append(f"{report.redelivered:>10,}  redelivered: started again before a report (no fault)")
+    lines += [
+        f"{getattr(report, name):>10,}  {name}: {text} (no fault)"
+        for name, text in _RETRIES.items()
+        if getattr(report, name)
+    ]
     lines += [f"{count:>10,}  unreadable in {topic}" for topic, count in report.unreadable.items()]
     lines += _lateness(report)
     faults = ", ".join(f"{fault} {getattr(report, fault)}" for fault in FAULTS if getattr(report, fault))
@@ -121,6 +130,12 @@ _ACCOUNT: Final = (
     ("refused", "refused or re-sent"),
     ("ran", "occurrences ran"),
 )
+
+
+_RETRIES: Final = {
+    "retried": "further attempts",
+    "expired": "attempts whose worker was not heard of in time",
+}
 
 
 def _worth(report: Report, name: str) -> bool:

@@ -36,11 +36,18 @@ def judge(evidence: Evidence, journal: Journal, *, as_of_ms: int, grace_ms: int,
             if fate is Fate.LOST:
                 lost.append(checks.lost_schedule(court, task_id, task, command))
     counts, examples = _tally(
-        lost=chain(lost, checks.missing_receipts(evidence, journal), checks.overdue_without_command(court)),
+        lost=chain(
+            lost,
+            checks.missing_receipts(evidence, journal),
+            checks.overdue_without_command(court),
+            checks.overdue_retries(court),
+        ),
         duplicates=chain(checks.surplus_work(evidence), checks.surplus_outcomes(evidence)),
         early=checks.early(evidence),
         cancelled_yet_ran=checks.cancelled_yet_ran(court),
         redelivered=checks.redelivered(evidence),
+        retried=checks.retried(evidence),
+        expired=checks.expired(evidence),
     )
     kills = journal.dispatcher_kills_ms
     moved = [t for killed_ms in kills for t in take_overs(evidence, killed_ms, session_ms)]

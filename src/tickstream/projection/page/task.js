@@ -130,7 +130,7 @@ function words(found, last, now) {
     case "dead":
       return `Dead: given up ${ago(last, now)} after attempt ${last?.attempt ?? "?"}`;
     case "cancelled":
-      return "Cancelled before it was handed out";
+      return last?.attempt ? `Cancelled after attempt ${last.attempt}` : "Cancelled before it was handed out";
     default:
       return "Its state is not known";
   }
