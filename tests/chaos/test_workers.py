@@ -1,0 +1,145 @@
+"""Longer stories of leases: a partitioned worker, a killed dispatcher, a rolling restart under load."""
+
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.link import linked_process
+from tests.kafka import lease_app as app
+from tests.kafka.lease_kit import (
+    DEADLINE_S,
+    LEASE_MS,
+    PROMISE_MS,
+    Crew,
+    Said,
+    end,
+    handling,
+    now_ms,
+    percentile,
+    show,
+)
+from tickstream.model import Outcome, ReportKind
+
+pytestmark = [pytest.mark.kafka, pytest.mark.chaos]
+
+IN_FLIGHT = 300
+RATE_PER_S = 250
+GRACE_S = 5
+
+
+@pytest.fixture
+def crew(broker: str, prefix: str, tmp_path: Path) -> Iterator[Crew]:
+    with Crew(broker, prefix, tmp_path / "data") as crew:
+        yield crew
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """A file that is not there yet."""
+    return tmp_path / "gate"
+
+
+def test_a_partitioned_worker_is_replaced_and_its_late_word_does_not_count(
+    crew: Crew, tmp_path: Path
+) -> None:
+    crew.wait_active(crew.dispatcher("dispatcher"))
+    command = crew.worker_command("apart")
+    with linked_process(command, crew.settings.bootstrap, tmp_path, "apart") as (apart, link):
+        apart.wait_event("ready", DEADLINE_S)
+        crew.put(app.until_lost.bind(), "task", "default")
+        handling(apart, "task")
+        crew.reports(ReportKind.HEARTBEAT, 1, task_id="task")
+        with crew.workers("default", "heir", beside=[apart]) as (heir,):
+            link.cut()
+            cut_ms = now_ms()
+            # It is alive and has no word from outside: it finds out by its own clock.
+            apart.wait_event("lost_seen", DEADLINE_S)
+            lost, done = crew.outcomes("task")
+            assert [(h.attempt, h.outcome, h.worker) for h in (lost, done)] == [
+                (1, Outcome.LEASE_EXPIRED, "apart"),
+                (2, Outcome.SUCCEEDED, heir.name),
+            ]
+            takeover_ms = done.started_ms - cut_ms
+            show("partitioned worker", takeover_ms=takeover_ms, lease_ms=LEASE_MS)
+            assert takeover_ms <= LEASE_MS + PROMISE_MS
+            link.heal()
+            (late,) = crew.reports(ReportKind.SUCCEEDED, 1, task_id="task", attempt=1)
+            assert late.worker == "apart"
+            assert crew.history_now("task") == [lost, done]
+
+
+def test_a_killed_dispatcher_loses_no_run_in_flight_and_expires_none(crew: Crew, gate: Path) -> None:
+    first = crew.dispatcher("first")
+    crew.wait_active(first)
+    tasks = {f"run {n}" for n in range(IN_FLIGHT)}
+    options = [f"--concurrency={IN_FLIGHT}"]
+    with crew.workers("default", "a", "b", options=options):
+        call = app.until_open_async.bind(str(gate))
+        start = now_ms()
+        for task_id in tasks:
+            crew.put_later(call, task_id, "default", start)
+        crew.flush()
+        crew.reports_until(lambda seen: tasks <= of_kind(seen, ReportKind.CLAIMED))
+        first.kill()
+        killed_ms = now_ms()
+        second = crew.dispatcher("second")
+        crew.wait_active(second)
+        took_ms = now_ms() - killed_ms
+        # Each is heard of for two leases more: one that were to expire would have.
+        until = now_ms() + 2 * LEASE_MS
+        crew.reports_until(lambda seen: tasks <= of_kind(seen, ReportKind.HEARTBEAT, until))
+        gate.touch()
+        history = crew.outcomes(*tasks)
+    show("dispatcher killed", runs=len(tasks), active_again_ms=took_ms)
+    assert Counter((h.attempt, h.outcome) for h in history) == {(1, Outcome.SUCCEEDED): len(tasks)}
+    assert len(crew.history_now(*tasks)) == len(tasks)
+
+
+def test_a_rolling_restart_of_four_workers_wastes_no_attempt(crew: Crew) -> None:
+    crew.wait_active(crew.dispatcher("dispatcher"))
+    options = [f"--grace={GRACE_S}"]
+    with ExitStack() as running:
+        workers = running.enter_context(crew.workers("default", *"abcd", options=options))
+        tasks: list[str] = []
+        due = now_ms() + 500
+        begun_ms = due
+
+        def ahead(until_ms: int) -> None:
+            nonlocal due
+            while due < until_ms:
+                task_id = f"task {len(tasks)}"
+                crew.put_later(app.short.bind(0.02), task_id, "default", due)
+                tasks.append(task_id)
+                due += 1_000 // RATE_PER_S
+            crew.flush()
+
+        ahead(now_ms() + 6_000)
+        for number, leaving in enumerate(workers):
+            leaving.send(signal.SIGTERM)
+            new = crew.start_worker(f"new {number}", "default", *options)
+            running.callback(end, new)
+            assert leaving.wait(DEADLINE_S) == 0
+            new.wait_event("ready", DEADLINE_S)
+            ahead(now_ms() + 6_000)
+        restarted_ms = now_ms()
+        history = crew.outcomes(*tasks, timeout_s=90)
+    late = [h.started_ms - h.occurrence_ts for h in history]
+    rate = len(tasks) * 1_000 / (due - begun_ms)
+    show("rolling restart", tasks=len(tasks), per_s=round(rate), took_ms=restarted_ms - begun_ms)
+    show("lateness", p50=percentile(late, 0.5), p99=percentile(late, 0.99), max=max(late))
+    show("abandoned", each=[e["abandoned"] for w in workers for e in w.events if e["event"] == "drained"])
+    runs = defaultdict(set)
+    for worker, report in crew.reports(ReportKind.SUCCEEDED):
+        runs[report.task_id].add((worker, report.run_id))
+    twice = {task_id: sorted(ids) for task_id, ids in runs.items() if len(ids) > 1}
+    assert Counter((h.attempt, h.outcome) for h in history) == {(1, Outcome.SUCCEEDED): len(tasks)}
+    assert not twice, f"{len(twice)} ran twice: {list(twice.items())[:5]}"
+
+
+def of_kind(seen: list[Said], kind: ReportKind, from_ms: int = 0) -> set[str]:
+    """The tasks of such reports, said at `from_ms` or later."""
+    return {r.task_id for _, r in seen if r.kind is kind and r.ended_ms >= from_ms}
