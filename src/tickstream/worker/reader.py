@@ -323,7 +323,7 @@ class QueueReader:
 
     def _drop(self, partitions: Collection[int]) -> int:
         """Take back what has not started; how many."""
-        dropped = [key for key, run in self._in_flight.items() if key[0] in partitions and run.claim()]
+        dropped = [key for key, run in self._in_flight.items() if key[0] in partitions and run.begin()]
         for key in dropped:
             del self._in_flight[key]
         self._in_slots -= len(dropped)
