@@ -69,7 +69,7 @@ def postgres() -> Iterator[str]:
         data.mkdir()
         if os.geteuid() == 0:
             for directory in (home, data):
-                shutil.chown(directory, SERVER_USER, SERVER_USER)
+                shutil.chown(directory, SERVER_USER)
         initdb = [
             str(programs / "initdb"),
             "--auth=trust",

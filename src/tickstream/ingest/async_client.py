@@ -17,7 +17,7 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput
-from tickstream.ingest.acknowledgements import Acknowledgements
+from tickstream.ingest.acknowledgements import Acknowledgements, Room
 from tickstream.ingest.bulk import ItemResult
 from tickstream.ingest.client import CANCEL_TIMEOUT, Client
 from tickstream.ingest.connection import Connection, connect_kafka
@@ -68,7 +68,7 @@ class AsyncClient:
             connect=connect,
         )
         self._made: tuple[Client, Acknowledgements] | None = None
-        self._room = asyncio.Semaphore(WINDOW)
+        self._room = Room(WINDOW)
         self._looking = asyncio.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="async-client")
 
@@ -211,7 +211,7 @@ class AsyncClient:
         try:
             await self._in_thread(client.__exit__, kind, error, trace)
         finally:
-            await acknowledgements.close()
+            acknowledgements.close()
             self._threads.shutdown(wait=False)
 
     def _open(self) -> tuple[Client, Acknowledgements]:
