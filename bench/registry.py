@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench import client, floor, lateness
+from bench import client, floor, lateness, takeover
 from bench.harness import Benchmark
 
-BENCHMARKS: Final = {b.name: b for b in (floor.BENCHMARK, client.BENCHMARK, lateness.BENCHMARK)}
+BENCHMARKS: Final = {
+    b.name: b for b in (floor.BENCHMARK, client.BENCHMARK, lateness.BENCHMARK, takeover.BENCHMARK)
+}
 """What `python -m bench` offers."""
 
 __all__ = ["BENCHMARKS", "Benchmark"]
