@@ -1,6 +1,7 @@
 """What handlers and coroutines ask of the whole system: a dispatcher, a worker and a broker that are real."""
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 from tests.kafka.rig import Rig
 from tests.kafka.worker_kit import LocalWorker
 from tests.waiting import eventually
-from tickstream import App, AsyncClient, Context, Fence, Item, MemoryIdempotency, Retry, VerdictKind
+from tickstream import App, AsyncClient, Client, Context, Fence, Item, MemoryIdempotency, Retry, VerdictKind
 from tickstream.model import Outcome
 
 WAIT = timedelta(seconds=20)
@@ -114,3 +115,35 @@ def test_attempts_follow_ups_and_what_is_made_once(rig: Rig) -> None:
     assert follow_up.startswith("order:1@")
     assert fences == sorted(set(fences))
     assert len(fences) == 2
+
+
+def test_a_run_in_flight_is_asked_to_stop_and_not_tried_again(rig: Rig) -> None:
+    app = App()
+    claimed, ended = threading.Event(), threading.Event()
+
+    @app.handler(retry=SOON)
+    def long(ctx: Context) -> None:
+        assert ctx.fence > (0, 0)
+        claimed.set()
+        deadline = time.monotonic() + 20
+        while not ctx.cancelled and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ended.set()
+        raise InterruptedError("asked to stop")
+
+    worker = LocalWorker(rig, app)  # type: ignore[arg-type]
+    try:
+        worker.wait_event("ready")
+        with Client(rig.settings) as client:
+            client.schedule("long:1", run_at=in_a(timedelta(0)), call=long.bind(), wait=WAIT)
+            assert claimed.wait(20)
+            # Best effort: a request that overtakes the claim finds no holder to ask.
+            while not ended.wait(0.5):
+                verdict = client.cancel("long:1", running=True, timeout=WAIT)
+                assert (verdict.kind, len(verdict.in_flight)) in {(VerdictKind.TOO_LATE, n) for n in (0, 1)}
+    finally:
+        worker.end()
+    rig.wait_applied()
+    told = [(h.attempt, h.outcome) for h in rig.history() if h.task_id == "long:1"]
+    assert [attempt for attempt, _ in told] == [1]
+    assert told[0][1] in (Outcome.DEAD, Outcome.CANCELLED)

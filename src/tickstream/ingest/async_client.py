@@ -130,9 +130,11 @@ class AsyncClient:
                 await self._look_again(client)
             return await acknowledgements.receipt(client.schedule(task_id, **request))
 
-    async def cancel(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+    async def cancel(
+        self, task_id: str, *, running: bool = False, timeout: timedelta = CANCEL_TIMEOUT
+    ) -> Verdict:
         """As `Client.cancel`."""
-        return await self._in_thread(self._open()[0].cancel, task_id, timeout=timeout)
+        return await self._in_thread(self._open()[0].cancel, task_id, running=running, timeout=timeout)
 
     async def schedule_many(
         self, items: Iterable[Item], *, wait: timedelta | None = None
