@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from tickstream.broker import DevBroker, Progress, Runtime, provision
 from tickstream.errors import BrokerUnavailable
 from tickstream.kafka import Admin
+from tickstream.model import DEFAULT_QUEUE
 from tickstream.settings import Settings, cache_dir
 from tickstream.topics import TopicNames, topic_table
 
@@ -35,10 +36,10 @@ class Cluster:
     owned_pids: tuple[int, ...]
     """Of the broker's processes, when they are ours."""
 
-    def installation(self, name: str) -> Settings:
+    def installation(self, name: str, *, queues: tuple[str, ...] = (DEFAULT_QUEUE,)) -> Settings:
         """Settings of a fresh installation under its own prefix: every topic of the product's table."""
         settings = replace(self.settings, prefix=f"{self.settings.prefix}{name}.")
-        table = topic_table(TopicNames(settings.prefix), buckets=BUCKETS, lanes=LANES)
+        table = topic_table(TopicNames(settings.prefix), buckets=BUCKETS, lanes=LANES, queues=queues)
         admin = Admin(settings)
         admin.create(table)
         _wait_for_leaders(admin, [(topic.name, p) for topic in table for p in range(topic.partitions)])

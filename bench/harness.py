@@ -15,7 +15,19 @@ from bench.cluster import Cluster
 UNITS: Final = ("_ms", "_s", "_bytes", "_us_per_next", "_ratio")
 """How a figure's name ends; a bare count is one of COUNTS."""
 COUNTS: Final = frozenset(
-    {"scheduled", "ran", "measured", "lost", "duplicates", "early", "rounds", "tasks", "alarms"}
+    {
+        "scheduled",
+        "ran",
+        "measured",
+        "lost",
+        "duplicates",
+        "early",
+        "rounds",
+        "tasks",
+        "alarms",
+        "kills",
+        "double_outcomes",
+    }
 )
 
 Figures = Mapping[str, float]

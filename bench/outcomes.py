@@ -26,15 +26,33 @@ class Account(NamedTuple):
     """Scheduled and without a `succeeded`."""
     duplicates: int
     """Surplus work records for one (task, occurrence, attempt) plus surplus outcomes of one occurrence."""
+    double_outcomes: int
+    """The latter alone."""
     early: int
     """Decided, or started, before their instant."""
 
 
-def account(settings: Settings, scheduled: Mapping[str, int], *, until_s: float) -> Account:
-    """The account of `scheduled` (task_id → run_at, ms), once all have ended or `until_s` (wall clock) has passed."""
+def account(
+    settings: Settings,
+    scheduled: Mapping[str, int],
+    *,
+    until_s: float,
+    queues: tuple[str, ...] = (DEFAULT_QUEUE,),
+    records: int = 0,
+) -> Account:
+    """The account of `scheduled` (task_id → run_at, ms), once all have ended or `until_s` (wall clock) has passed.
+
+    `records`: History records to wait for, where attempts leave some of their own.
+    """
     names = TopicNames(settings.prefix)
-    ended = echo.read_all(settings, names.history, BUCKETS, at_least=len(scheduled), until_s=until_s)
-    works = [decode_work(m.value) for m in echo.read_all(settings, names.work(DEFAULT_QUEUE), BUCKETS)]
+    ended = echo.read_all(
+        settings, names.history, BUCKETS, at_least=max(records, len(scheduled)), until_s=until_s
+    )
+    works = [
+        decode_work(message.value)
+        for queue in queues
+        for message in echo.read_all(settings, names.work(queue), BUCKETS)
+    ]
     outcomes = [decode_history(message.value) for message in ended]
     return reckon(scheduled, outcomes, Counter((w.task_id, w.occurrence_ts, w.attempt) for w in works))
 
@@ -50,9 +68,11 @@ def reckon(
     ran = tuple(
         first[key] for key in scheduled.items() if key in first and first[key].outcome is Outcome.SUCCEEDED
     )
+    double_outcomes = len(ends) - len(first)
     return Account(
         ran,
         lost=len(scheduled) - len(ran),
-        duplicates=sum(count - 1 for count in works.values()) + len(ends) - len(first),
+        duplicates=sum(count - 1 for count in works.values()) + double_outcomes,
+        double_outcomes=double_outcomes,
         early=sum(min(h.decided_ms, h.started_ms) < h.occurrence_ts for h in ran),
     )

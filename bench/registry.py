@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench import client, floor, lateness, recurrence
+from bench import client, floor, lateness, recurrence, takeover
 from bench.harness import Benchmark
 
 BENCHMARKS: Final = {
-    b.name: b for b in (floor.BENCHMARK, client.BENCHMARK, lateness.BENCHMARK, recurrence.BENCHMARK)
+    b.name: b
+    for b in (
+        floor.BENCHMARK,
+        client.BENCHMARK,
+        lateness.BENCHMARK,
+        takeover.BENCHMARK,
+        recurrence.BENCHMARK,
+    )
 }
 """What `python -m bench` offers."""
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from bench.cluster import LANES
 from bench.environment import cpu_s, rss_bytes
+from tickstream.model import DEFAULT_QUEUE
 from tickstream.ops.processes import Event, ManagedProcess, Matches, tickstream_command
 from tickstream.settings import Settings
 
@@ -68,22 +69,28 @@ def system(settings: Settings, *, workers: int) -> Iterator[System]:
             )
         )
         started = tuple(
-            owned.enter_context(
-                ManagedProcess.start(
-                    tickstream_command(
-                        "worker", "run", "bench.handlers:app", f"--concurrency={CONCURRENCY}", *cluster
-                    ),
-                    cwd=_ROOT,
-                    name=f"worker-{number}",
-                )
-            )
-            for number in range(workers)
+            owned.enter_context(start_worker(settings, f"worker-{number}")) for number in range(workers)
         )
         for lane in range(LANES):
             dispatcher.wait_event(_active(lane), _READY_S)
         for worker in started:
             worker.wait_event("ready", _READY_S)
         yield System(dispatcher, started)
+
+
+def start_worker(settings: Settings, name: str, *, queue: str = DEFAULT_QUEUE) -> ManagedProcess:
+    """A worker of one queue, started and not waited for."""
+    command = tickstream_command(
+        "worker",
+        "run",
+        "bench.handlers:app",
+        f"--queue={queue}",
+        f"--concurrency={CONCURRENCY}",
+        f"--bootstrap={settings.bootstrap}",
+        f"--prefix={settings.prefix}",
+        "--json",
+    )
+    return ManagedProcess.start(command, cwd=_ROOT, name=name)
 
 
 def _active(lane: int) -> Matches:

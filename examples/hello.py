@@ -13,7 +13,8 @@ app = App()
 
 @app.handler()
 def hello(ctx: Context, name: str) -> None:
-    print(f"Hello {name}, due {ctx.occurrence:%H:%M:%S}", flush=True)
+    # Should this worker die now, another one greets again: with the same key.
+    print(f"Hello {name}, due {ctx.occurrence:%H:%M:%S} ({ctx.idempotency_key})", flush=True)
 
 
 if __name__ == "__main__":

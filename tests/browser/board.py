@@ -13,7 +13,7 @@ from typing import Any
 from tickstream.model import NEVER, History, Outcome, Rev, RunState, TaskState, bucket_of
 from tickstream.projection.fold import Step, fold
 from tickstream.projection.index import Identity, IndexWriter
-from tickstream.projection.rows import Columns, Definition, Position
+from tickstream.projection.rows import Columns, Definition, Position, Pulse
 from tickstream.projection.server import serve
 
 BUCKETS = 4
@@ -76,6 +76,11 @@ class Board:
         run = state.runs[0]
         run = run._replace(holder=b"h" * 16, worker=worker, started_ms=run.decided_ms + after_ms)
         self._put(task_id, definition, state._replace(runs=(run,)))
+
+    def heartbeat(self, task_id: str, progress: int, note: str) -> None:
+        """Its holder is heard of, now."""
+        due = self._known[task_id][1].runs[0].occurrence_ts
+        self.index.hear([Pulse(task_id, due, (b"h" * 16).hex(), self.wall.now, progress, note)])
 
     def fail(self, task_id: str, *, error: str, retry_in_ms: int, expired: bool = False) -> None:
         """An attempt fails now, or its lease expires; the next one is to come."""

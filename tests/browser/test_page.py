@@ -155,6 +155,8 @@ def test_runs_and_retries_are_told_with_who_and_since_when(board: Board, url: st
         board.retry(task_id)
         board.claim(task_id, worker="worker-8", after_ms=0)
     board.end("done:1")
+    board.wall.now = NOW + 4_000
+    board.heartbeat("held:1", 370, "37 of 100")
     board.wall.now = NOW + 5_200
     board.fail("waits:1", error="SmtpError: full", retry_in_ms=60_000)
     board.commit()
@@ -166,7 +168,9 @@ def test_runs_and_retries_are_told_with_who_and_since_when(board: Board, url: st
 
     page.locator("#out").get_by_role("link", name="held:1").click()
     expect(page.locator("#task .verdict")).to_have_text("Running on worker-8 for 2.0 s, attempt 2")
-    expect(page.locator("#task .detail")).to_have_text("Attempt 1: SmtpError: greylisted")
+    expect(page.locator("#task .detail")).to_have_text(
+        "37 %, 37 of 100; heard of 1.2 s ago. Attempt 1: SmtpError: greylisted"
+    )
     rows = page.locator("#attempts tbody tr")
     expect(rows).to_have_count(2)
     expect(rows.nth(0)).to_contain_text("running2")

@@ -1,7 +1,4 @@
-"""The application of worker processes in the tests of leases: first attempts that come to grief.
-
-Every later attempt returns at once.
-"""
+"""The application of worker processes in the tests of leases: first attempts that come to grief."""
 
 import asyncio
 import threading
@@ -19,7 +16,7 @@ app = App()
 
 
 def _handling(ctx: Context) -> bool:
-    """Says that it runs; whether this is the first attempt."""
+    """Says that it runs; whether this is the first attempt: later ones return at once, unless told otherwise."""
     say("handling", task_id=ctx.task_id, attempt=ctx.attempt)
     return ctx.attempt == 1
 
@@ -43,12 +40,15 @@ def long(ctx: Context) -> None:
 
 
 @app.handler()
-def until_lost(ctx: Context) -> None:
-    """Goes on until its lease is lost, and succeeds all the same."""
+def until_lost(ctx: Context, gate: str) -> None:
+    """Goes on until its lease is lost, and succeeds all the same; later attempts until the file is there."""
     if _handling(ctx):
         while not ctx.lost:
             time.sleep(_LOOK_S)
         say("lost_seen", task_id=ctx.task_id)
+        return
+    while not Path(gate).exists():
+        time.sleep(_LOOK_S)
 
 
 @app.handler()

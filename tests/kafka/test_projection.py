@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,11 @@ from tests.kafka.projection_rig import BUCKETS, ProjectionRig, eventually, now_m
 from tickstream import codec
 from tickstream.errors import DataDirInUse
 from tickstream.kafka import plain_producer
+from tickstream.model import NEVER, Report, ReportKind
 from tickstream.ops.processes import ManagedProcess, tickstream_command
 from tickstream.projection.index import Identity, IndexWriter
 
-ACTIONS = ("schedule", "schedule", "fire", "report", "cancel", "forget")
+ACTIONS = ("schedule", "schedule", "fire", "claim", "fail", "retry", "report", "cancel", "forget")
 BASE_MS = 1_800_000_000_000
 
 
@@ -44,6 +46,29 @@ def test_it_catches_up_and_follows(rig: ProjectionRig) -> None:
         status = client.get("/api/status").json()
         assert sum(status["totals"].values()) == len(rig.expected())
         assert status["restoring"] == []
+
+
+def test_a_heartbeat_is_shown_with_the_run_that_it_speaks_of(rig: ProjectionRig) -> None:
+    for action in ("schedule", "fire", "claim"):
+        rig.act(action, 2, BASE_MS)
+    rig.commit()
+    beat = Report(
+        *(ReportKind.HEARTBEAT, "task-2", BASE_MS, 1, b"h" * 16, "handler", 1, 2, NEVER, ""),
+        progress=250,
+        note="a quarter",
+    )
+    with rig.projection(), rig.dashboard() as client:
+
+        def runs() -> dict[str, Any]:
+            (attempt,) = client.get("/api/tasks/task-2").json()["attempts"]
+            return dict(attempt)
+
+        assert (runs()["state"], runs()["heartbeat_ms"]) == ("running", None)
+        producer = plain_producer(rig.settings, "test")
+        producer.produce(rig.names.reports, codec.encode_reports("worker-0", [beat]), partition=0)
+        assert producer.flush(10) == 0
+        eventually(lambda: runs()["heartbeat_ms"] is not None)
+        assert (runs()["progress"], runs()["note"]) == (0.25, "a quarter")
 
 
 def test_after_waits_until_the_command_is_in_the_answer(rig: ProjectionRig) -> None:

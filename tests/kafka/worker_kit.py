@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tickstream.codec import decode_reports, encode_body, encode_work
+from tickstream.codec import decode_reports, encode_body, encode_signal, encode_work
 from tickstream.errors import TickstreamError
 from tickstream.kafka import Admin, plain_producer, state_consumer
-from tickstream.model import DEFAULT_TERMS, Body, BoundCall, Report, Rev, Work
+from tickstream.model import DEFAULT_TERMS, Body, BoundCall, Report, ReportKind, Rev, Signal, SignalKind, Work
 from tickstream.ops.processes import ManagedProcess, tickstream_command
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames, topic_table
@@ -25,6 +25,7 @@ from tickstream.worker.runtime import run_worker
 
 BUCKETS = 4
 DEADLINE_S = 30.0
+_IN_BETWEEN = (ReportKind.CLAIMED, ReportKind.HEARTBEAT)
 
 
 class Told(NamedTuple):
@@ -55,6 +56,8 @@ class Stage:
         partition: int = 0,
         bucket: int | None = None,
         labels: Mapping[str, str] | None = None,
+        lease_ms: int = DEFAULT_TERMS.lease_ms,
+        timeout_ms: int = DEFAULT_TERMS.timeout_ms,
     ) -> Work:
         """One Work record, as a dispatcher would write it."""
         body = encode_body(Body(call.handler, call.payload, {}, dict(labels or {})))
@@ -66,8 +69,8 @@ class Stage:
             1,
             Rev(3, 1),
             time.time_ns() // 1_000_000,
-            DEFAULT_TERMS.lease_ms,
-            DEFAULT_TERMS.timeout_ms,
+            lease_ms,
+            timeout_ms,
             body,
         )
         self.put_bytes(encode_work(work), partition=partition, queue=call.queue)
@@ -91,6 +94,27 @@ class Stage:
                 assert partition is not None
                 told += [Told(partition, message.key(), batch.worker, report) for report in batch.reports]
         return told
+
+    def outcomes(self, count: int) -> list[Told]:
+        """The next `count` reports that are neither claims nor heartbeats."""
+        told: list[Told] = []
+        while len(told) < count:
+            told += [t for t in self.reports(1) if t.report.kind not in _IN_BETWEEN]
+        return told
+
+    def report_of(self, kind: ReportKind, task_id: str) -> Told:
+        """The next report of that kind on that task; others are passed over."""
+        while True:
+            for told in self.reports(1):
+                if (told.report.kind, told.report.task_id) == (kind, task_id):
+                    return told
+
+    def signal(self, told: Told, kind: SignalKind) -> None:
+        """Ask the run of this report to stop, as a dispatcher does."""
+        report = told.report
+        signal = Signal(report.run_id, kind, report.task_id, report.occurrence_ts, report.attempt)
+        self._producer.produce(self.names.signals, encode_signal(signal), key=report.run_id)
+        assert self._producer.flush(DEADLINE_S) == 0
 
     def committed(self, queue: str = "default") -> dict[int, int]:
         """Partition → committed position of the workers' group."""
@@ -175,10 +199,10 @@ def local_worker(stage: Stage, app: App, **options: Any) -> Iterator[LocalWorker
         worker.end()
 
 
-def start_process(stage: Stage, worker_id: str, *options: str) -> ManagedProcess:
-    """`tickstream worker run` on the app of worker_app.py, in a process of its own."""
+def start_process(stage: Stage, worker_id: str, *options: str, app: str = "worker_app") -> ManagedProcess:
+    """`tickstream worker run` on the app of worker_app.py, or another module here, in a process of its own."""
     command = tickstream_command(
-        *("worker", "run", "tests.kafka.worker_app:app", "--worker-id", worker_id, "--json"),
+        *("worker", "run", f"tests.kafka.{app}:app", "--worker-id", worker_id, "--json"),
         *("--session-ms", "2000", *options),
     )
     connection = {

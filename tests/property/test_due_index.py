@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tickstream.codec import SPEC, STATE, decode_spec, decode_state, decode_work, split_timers_key
 from tickstream.dispatcher.ports import OutRecord
-from tickstream.model import Outcome
 from tickstream.testing import Harness
 from tickstream.timer_store import BucketMeta, TimerStore, due_entries
 from tickstream.worker import App, Context

@@ -225,6 +225,14 @@ def test_surplus_work_and_surplus_outcomes_are_duplicates() -> None:
     assert [h.started_ms for h in found.ran] == [DUE + 5]
 
 
+def test_an_attempt_that_ended_is_no_outcome_of_its_occurrence() -> None:
+    works = Counter({("a", DUE, 1): 1, ("a", DUE, 2): 1})
+    ended = [history("a", outcome=Outcome.LEASE_EXPIRED), history("a")]
+    found = reckon({"a": DUE}, ended, works)
+    assert (len(found.ran), found.lost, found.duplicates, found.double_outcomes) == (1, 0, 0, 0)
+    assert reckon({"a": DUE}, [*ended, history("a")], works).double_outcomes == 1
+
+
 def test_a_start_before_the_instant_is_early() -> None:
     found = reckon({"a": DUE, "b": DUE}, [history("a", late_ms=-1), history("b", late_ms=0)], Counter())
     assert found.early == 1

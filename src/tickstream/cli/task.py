@@ -122,6 +122,9 @@ def schedule(
 @app.command()
 def cancel(
     task_id: TaskId,
+    running: Annotated[
+        bool, typer.Option("--running", help="Ask a run in flight to stop, too; it is not tried again.")
+    ] = False,
     wait: Wait = 10.0,
     bootstrap: Bootstrap = None,
     prefix: Prefix = None,
@@ -136,7 +139,7 @@ def cancel(
     from tickstream.ingest.client import Client
 
     with Client(settings_from(bootstrap, prefix)) as client:
-        verdict = client.cancel(task_id, timeout=timedelta(seconds=wait))
+        verdict = client.cancel(task_id, running=running, timeout=timedelta(seconds=wait))
     _conclude(verdict, json)
 
 

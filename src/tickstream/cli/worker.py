@@ -72,7 +72,7 @@ def run(
     health_host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Where those listen.", rich_help_panel=_HEALTH)
     ] = "127.0.0.1",
-    session_ms: SessionMs = 10_000,
+    session_ms: SessionMs = 6_000,
     bootstrap: Bootstrap = None,
     prefix: Prefix = None,
     json: Json = False,

@@ -17,7 +17,7 @@ from typing import Any, Final, ParamSpec, Self, TypeVar, overload
 
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput
-from tickstream.ingest.acknowledgements import Acknowledgements
+from tickstream.ingest.acknowledgements import Acknowledgements, Room
 from tickstream.ingest.bulk import ItemResult
 from tickstream.ingest.client import CANCEL_TIMEOUT, Client
 from tickstream.ingest.connection import Connection, connect_kafka
@@ -68,7 +68,7 @@ class AsyncClient:
             connect=connect,
         )
         self._made: tuple[Client, Acknowledgements] | None = None
-        self._room = asyncio.Semaphore(WINDOW)
+        self._room = Room(WINDOW)
         self._looking = asyncio.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="async-client")
 
@@ -130,9 +130,11 @@ class AsyncClient:
                 await self._look_again(client)
             return await acknowledgements.receipt(client.schedule(task_id, **request))
 
-    async def cancel(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+    async def cancel(
+        self, task_id: str, *, running: bool = False, timeout: timedelta = CANCEL_TIMEOUT
+    ) -> Verdict:
         """As `Client.cancel`."""
-        return await self._in_thread(self._open()[0].cancel, task_id, timeout=timeout)
+        return await self._in_thread(self._open()[0].cancel, task_id, running=running, timeout=timeout)
 
     async def schedule_many(
         self, items: Iterable[Item], *, wait: timedelta | None = None
@@ -211,7 +213,7 @@ class AsyncClient:
         try:
             await self._in_thread(client.__exit__, kind, error, trace)
         finally:
-            await acknowledgements.close()
+            acknowledgements.close()
             self._threads.shutdown(wait=False)
 
     def _open(self) -> tuple[Client, Acknowledgements]:

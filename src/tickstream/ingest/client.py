@@ -185,12 +185,16 @@ class Client:
         """What this client knows of the installation."""
         return self._layout
 
-    def cancel(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+    def cancel(self, task_id: str, *, running: bool = False, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
         """Cancel a task and wait for the verdict: CANCELLED, TOO_LATE with the phase, or UNKNOWN.
+
+        `running`: ask a run in flight to stop as well, best effort (its `ctx.cancelled`, or the
+        cancellation of its coroutine); the verdict is TOO_LATE all the same, lists what is in flight,
+        and the run's own outcome follows. It is not tried again.
 
         Raises InvalidTaskId, BrokerUnavailable, SendFailed, VerdictTimeout.
         """
-        command = cancel_command(self._ids.next(), task_id)
+        command = cancel_command(self._ids.next(), task_id, running)
         self._layout.check()
         return self._ask(command, self._sender.locate(command), timeout)
 

@@ -169,10 +169,6 @@ class CommandProducer:
         """Serve the delivery reports that are there."""
         self._producer.poll(0)
 
-    def serve(self, timeout_s: float) -> None:
-        """Serve delivery reports; wait at most `timeout_s` for the first."""
-        self._producer.poll(timeout_s)
-
     def flush(self, timeout_s: float) -> None:
         """Wait until everything sent is acknowledged.
 

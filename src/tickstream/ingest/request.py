@@ -131,9 +131,10 @@ def schedule_command(command_id: bytes, checked: Checked) -> Command:
     return frame.command(command_id, task_id, when, payload)
 
 
-def cancel_command(command_id: bytes, task_id: str) -> Command:
+def cancel_command(command_id: bytes, task_id: str, running: bool = False) -> Command:
     """The CANCEL command of a task. Raises InvalidTaskId."""
-    return Command(command_id, Verb.CANCEL, check_task_id(task_id), NEVER, "", DEFAULT_OPTIONS, b"")
+    options = DEFAULT_OPTIONS._replace(running=True) if running else DEFAULT_OPTIONS
+    return Command(command_id, Verb.CANCEL, check_task_id(task_id), NEVER, "", options, b"")
 
 
 def resend_of(command: Command, offset: int) -> Command:

@@ -128,7 +128,7 @@ def worker_consumer(
     group: str,
     client_id: str,
     *,
-    session_ms: int = 10_000,
+    session_ms: int = 6_000,
     on_commit: Callable[[KafkaError | None, list[TopicPartition]], None],
 ) -> Consumer:
     """A worker's group member on `work.<queue>`: reads from the start of what nobody committed.

@@ -14,7 +14,7 @@ from tickstream.projection.freshness import Freshness
 from tickstream.projection.parameters import encode_cursor
 from tickstream.projection.query import Window
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Attempt, Row
+from tickstream.projection.rows import Attempt, Pulse, Row
 from tickstream.projection.status import minute_list
 
 
@@ -39,8 +39,11 @@ def row_object(row: Row) -> dict[str, Any]:
     }
 
 
-def attempt_objects(row: Row, ended: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Every attempt of an occurrence, in the order of the log; `ended` are those noted apart from its row."""
+def attempt_objects(row: Row, ended: Sequence[Attempt], pulse: Pulse | None) -> list[dict[str, Any]]:
+    """Every attempt of an occurrence, in the order of the log.
+
+    `ended`: those noted apart from its row. `pulse`: the heartbeat of the one that runs.
+    """
     objects = [
         {
             "occurrence_ts": attempt.occurrence_ts,
@@ -53,14 +56,22 @@ def attempt_objects(row: Row, ended: Sequence[Attempt]) -> list[dict[str, Any]]:
             "ended_ms": _time(attempt.ended_ms if attempt.ended_ms != NEVER else attempt.at_ms),
             "error": attempt.error,
             "result": attempt.result,
+            **_said(None),
         }
         for attempt in ended
     ]
     told = bool(ended) and ended[-1].outcome.terminal
     if row.attempt and row.state is not Phase.RETRYING and not told:
         fields = row_object(row)
-        objects.append({name: fields[name] for name in _OF_ROW} | {"result": ""})
+        objects.append({name: fields[name] for name in _OF_ROW} | {"result": ""} | _said(pulse))
     return objects
+
+
+def _said(pulse: Pulse | None) -> dict[str, Any]:
+    if pulse is None:
+        return {"heartbeat_ms": None, "progress": None, "note": ""}
+    progress = None if pulse.progress == NEVER else pulse.progress / 1_000
+    return {"heartbeat_ms": pulse.at_ms, "progress": progress, "note": pulse.note}
 
 
 _OF_ROW: Final = (
@@ -106,8 +117,11 @@ def _attempts(found: query.Task) -> list[dict[str, Any]]:
     ended: dict[int, list[Attempt]] = {}
     for attempt in found.attempts:
         ended.setdefault(attempt.occurrence_ts, []).append(attempt)
+    pulses = {pulse.occurrence_ts: pulse for pulse in found.pulses}
     return [
-        one for row in found.occurrences for one in attempt_objects(row, ended.get(row.occurrence_ts, ()))
+        one
+        for row in found.occurrences
+        for one in attempt_objects(row, ended.get(row.occurrence_ts, ()), pulses.get(row.occurrence_ts))
     ]
 
 

@@ -37,6 +37,7 @@ from tickstream.projection.families import (
     FINISHED_ROWS,
     LATENESS,
     META,
+    PULSES,
     RUNNING,
     TASK,
     UPCOMING,
@@ -47,6 +48,7 @@ from tickstream.projection.fold import Changes
 from tickstream.projection.rows import (
     FORMAT_VERSION,
     Position,
+    Pulse,
     Row,
     TaskRecord,
     decode_histogram,
@@ -57,6 +59,7 @@ from tickstream.projection.rows import (
     encode_failure,
     encode_histogram,
     encode_position,
+    encode_pulse,
     encode_row,
     encode_task,
 )
@@ -185,6 +188,7 @@ class IndexWriter:
             family, key = RUNNING if in_flight else UPCOMING, keys.row_key(task_id, occurrence)
             if row is None:
                 batch.delete(family, key)
+                batch.delete(PULSES, key)
             else:
                 batch.put(family, key, encode_row(row))
         for (task_id, occurrence), row in changes.finished.items():
@@ -206,6 +210,13 @@ class IndexWriter:
             self._add_lateness(batch, keys.lateness_key(minute, stage), added)
         for bucket, position in changes.positions.items():
             batch.put(META, keys.bucket_key(bucket), encode_position(position))
+        self._write(batch)
+
+    def hear(self, pulses: Iterable[Pulse]) -> None:
+        """Take in heartbeats. One that comes after its run's end stays until its day is dropped, unseen."""
+        batch = _Batch(self._handles)
+        for pulse in pulses:
+            batch.put(PULSES, keys.row_key(pulse.task_id, pulse.occurrence_ts), encode_pulse(pulse))
         self._write(batch)
 
     def _write(self, batch: _Batch) -> None:
@@ -264,6 +275,7 @@ class IndexWriter:
             self._count(batch, gone)
         if dropped < at_most:
             batch.delete_range(ATTEMPTS, b"", bound)
+            batch.delete_range(PULSES, b"", bound)
         batch.delete_range(FAILURES, b"", keys.failure_bound(before_ms))
         batch.delete_range(LATENESS, b"", keys.lateness_key(keys.minute_of(before_ms), 0))
         self._write(batch)

@@ -7,6 +7,7 @@ byte order is the order of time.
     task      task_id                                                              task
     ended     task_id | 00 | occurrence i64                                        ended
     attempt   key of the occurrence's row | number u64                             attempts
+    pulse     key of the occurrence's row                                          pulses
     count     state u8 | minute u32 | queue (UTF-8)                                counts
     lateness  minute u32 | stage u8                                                lateness
     failure   at_ms u64 | task_id | 00 | occurrence i64                            failures

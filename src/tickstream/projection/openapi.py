@@ -112,6 +112,9 @@ _SCHEMAS: Final = {
         ended_ms={**_MS_OR_NULL, "description": "of an expired lease: when that was recorded"},
         error=_TEXT,
         result={"type": "string", "description": "what the handler returned, as JSON; empty: nothing"},
+        heartbeat_ms={**_MS_OR_NULL, "description": "of one that runs: its last heartbeat that was heard of"},
+        progress={"type": ["number", "null"], "description": "0 to 1, as the handler says with it"},
+        note={**_TEXT, "description": "what the handler says that it is doing"},
     ),
     "Task": _object(
         task_id=_TEXT,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from tickstream.model import Phase
+from tickstream.model import Phase, TaskState
 from tickstream.projection import keys
 from tickstream.projection.families import COUNTS, FAMILY_OF, Family
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Attempt, Row, TaskRecord, decode_rows
+from tickstream.projection.rows import Attempt, Pulse, Row, TaskRecord, decode_rows
 
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000
@@ -150,6 +150,8 @@ class Task(NamedTuple):
     occurrences: list[Row]
     attempts: list[Attempt]
     """That ended and did not end their occurrence, or returned something; in the order of the log."""
+    pulses: list[Pulse]
+    """Of the runs that are held."""
 
 
 def task(view: View, task_id: str) -> Task | None:
@@ -165,7 +167,15 @@ def task(view: View, task_id: str) -> Task | None:
     live = [entry.row for entry in known.live if entry.shown]
     occurrences = sorted((*finished, *live), key=lambda row: row.occurrence_ts)
     attempts = [a for row in occurrences for a in view.attempts(task_id, row.occurrence_ts, MAX_ATTEMPTS)]
-    return Task(known, occurrences, attempts)
+    return Task(known, occurrences, attempts, list(_pulses(view, task_id, known.state)))
+
+
+def _pulses(view: View, task_id: str, state: TaskState | None) -> Iterator[Pulse]:
+    for run in state.runs if state is not None else ():
+        pulse = view.pulse(task_id, run.occurrence_ts)
+        # That of a run that lost the attempt, or of an attempt before, says nothing of this one.
+        if pulse is not None and run.holder.hex() == pulse.run_id:
+            yield pulse
 
 
 # --------------------------------------------------------------------------- counts

@@ -29,6 +29,7 @@ from tickstream.projection.families import (
     ENDED,
     FINISHED_ROWS,
     META,
+    PULSES,
     TASK,
     Family,
     open_options,
@@ -36,10 +37,12 @@ from tickstream.projection.families import (
 from tickstream.projection.rows import (
     Attempt,
     Position,
+    Pulse,
     Row,
     TaskRecord,
     decode_attempt,
     decode_position,
+    decode_pulse,
     decode_row,
     decode_task,
 )
@@ -116,6 +119,11 @@ class View:
         """The first `limit` attempts of an occurrence that were noted, in the order of the log."""
         found = islice(self.scan(ATTEMPTS, *keys.attempts_of(task_id, occurrence_ts)), limit)
         return [decode_attempt(*keys.read_attempt_key(key), value) for key, value in found]
+
+    def pulse(self, task_id: str, occurrence_ts: int) -> Pulse | None:
+        """The last heartbeat of an occurrence's run that was heard of."""
+        value = self._get(PULSES, keys.row_key(task_id, occurrence_ts))
+        return None if value is None else decode_pulse(task_id, occurrence_ts, value)
 
 
 class _Secondary:

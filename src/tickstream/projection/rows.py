@@ -97,6 +97,20 @@ class Attempt(NamedTuple):
     """What the handler returned, as JSON; empty when it returned nothing."""
 
 
+class Pulse(NamedTuple):
+    """The last heartbeat of a run that was heard of."""
+
+    task_id: str
+    occurrence_ts: int
+    run_id: str
+    """In hexadecimal digits."""
+    at_ms: int
+    """When the broker took it."""
+    progress: int
+    """Thousandths done, NEVER: not said."""
+    note: str
+
+
 class LiveRow(NamedTuple):
     """A row that follows from `timers`, and whether it is the one shown for its occurrence."""
 
@@ -229,6 +243,16 @@ def decode_attempt(task_id: str, occurrence_ts: int, number: int, value: bytes) 
     """What `encode_attempt` wrote."""
     attempt, outcome, *rest = json.loads(value)
     return Attempt(task_id, occurrence_ts, number, attempt, Outcome(outcome), *rest)
+
+
+def encode_pulse(pulse: Pulse) -> bytes:
+    """The value of a pulse; its task and occurrence stand in the key."""
+    return _dump(pulse[2:]).encode()
+
+
+def decode_pulse(task_id: str, occurrence_ts: int, value: bytes) -> Pulse:
+    """What `encode_pulse` wrote."""
+    return Pulse(task_id, occurrence_ts, *json.loads(value))
 
 
 def encode_position(position: Position) -> bytes:

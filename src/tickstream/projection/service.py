@@ -1,4 +1,5 @@
-"""The projection's process: `timers` and `history` are tailed into the index, whole step by whole step.
+"""The projection's process: `timers` and `history` are tailed into the index, whole step by whole step,
+and beside them, best effort, the heartbeats in `reports`.
 
 No question is answered here (query.py) and no row is made here (fold.py). It writes nothing to
 Kafka: its place in both logs stands in its own database, in the same WriteBatch as what was read.
@@ -23,6 +24,7 @@ from tickstream.kafka import (
     state_consumer,
 )
 from tickstream.projection.fold import fold
+from tickstream.projection.heartbeats import Heartbeats
 from tickstream.projection.index import Identity, IndexWriter
 from tickstream.projection.steps import BucketBuffer
 from tickstream.settings import Settings
@@ -95,6 +97,7 @@ class Tail:
         positions = index.positions(range(buckets))
         self._buffers = {b: BucketBuffer(b, position) for b, position in positions.items()}
         self._consumer = state_consumer(settings, f"{settings.prefix}projection")
+        self._heartbeats = Heartbeats(settings, admin, buckets)
         self._assigned: dict[tuple[str, int], int] = {}
         self._goal: dict[tuple[str, int], int] = {}
         """Ends of the logs when the tailing began."""
@@ -114,11 +117,13 @@ class Tail:
                 for message in self._read():
                     self._take_in(message)
                 self._fold()
+                self._hear()
                 self._hold_back()
                 self._ask_where_history_ends()
                 self._drop_old()
                 self._announce()
         finally:
+            self._heartbeats.close()
             self._consumer.close()
 
     # ----------------------------------------------------------------------- where to begin
@@ -185,6 +190,10 @@ class Tail:
         steps = [step for buffer in self._buffers.values() if (step := buffer.take()) is not None]
         if steps:
             self._index.apply(fold(steps, self._index))
+
+    def _hear(self) -> None:
+        if pulses := self._heartbeats.take():
+            self._index.hear(pulses)
 
     def _hold_back(self) -> None:
         """Pause what is ahead of its other half, resume what no longer is."""

@@ -14,7 +14,7 @@ from tickstream.errors import InvalidInput
 from tickstream.model import DEFAULT_QUEUE, DEFAULT_RETRY, Retry
 from tickstream.worker.context import Context
 from tickstream.worker.handler import Executor, Handler, HandlerOptions
-from tickstream.worker.hooks import Failed, Hooks, Started, Succeeded, checked
+from tickstream.worker.hooks import Failed, Hooks, Started, Succeeded
 from tickstream.worker.payload import Upcaster
 
 P = ParamSpec("P")
@@ -138,17 +138,17 @@ class App:
 
     def on_start(self, hook: OnStart) -> OnStart:
         """Call `hook(ctx)` before each handler. What any hook raises is logged and changes nothing."""
-        self.hooks.on_start.append(checked(hook))
+        self.hooks.add(self.hooks.on_start, hook)
         return hook
 
     def on_success(self, hook: OnSuccess) -> OnSuccess:
         """Call `hook(ctx, result)` when a handler has returned."""
-        self.hooks.on_success.append(checked(hook))
+        self.hooks.add(self.hooks.on_success, hook)
         return hook
 
     def on_failure(self, hook: OnFailure) -> OnFailure:
         """Call `hook(ctx, error)` when an attempt has failed here."""
-        self.hooks.on_failure.append(checked(hook))
+        self.hooks.add(self.hooks.on_failure, hook)
         return hook
 
     def on_dead(self, hook: OnFailure) -> OnFailure:
@@ -157,7 +157,7 @@ class App:
         Work that dies because its attempts are used up, or its last run is lost, is the dispatcher's
         to know: it stands in `history` and in `dead-letter`.
         """
-        self.hooks.on_dead.append(checked(hook))
+        self.hooks.add(self.hooks.on_dead, hook)
         return hook
 
 

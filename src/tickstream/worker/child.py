@@ -56,6 +56,10 @@ class FenceIs(NamedTuple):
     error: str = ""
 
 
+class Up(NamedTuple):
+    """From the child: it is there."""
+
+
 class AskFence(NamedTuple):
     """From the child: the handler wants its fence."""
 
@@ -119,6 +123,7 @@ def serve(pipe: Connection[Any, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     link = _Link(pipe)
+    pipe.send(Up())
     threading.Thread(target=link.listen, daemon=True).start()
     while True:
         link.run(link.calls.get())

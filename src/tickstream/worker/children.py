@@ -35,6 +35,7 @@ class _Child:
         )
         self.process.start()
         theirs.close()
+        self.pipe.recv()
         self._sending = threading.Lock()
 
     def send(self, message: child.ToChild) -> bool:
@@ -73,13 +74,16 @@ class Children:
 
     def execute(self, run: Run) -> None:
         """Run the handler in a child. Returns when it did, or the child was killed."""
+        # A new one takes its time to come up, which is not the handler's.
+        its = self._take()
         ctx = self._execution.start(run)
+        self._occupy(run, its)
         try:
             call = child.call_of(run, ctx)
         except InvalidInput as error:
+            self._free(run, its)
             self._execution.failed(run, error_text(error), NEVER)
             return
-        its = self._take(run)
         if its.send(call):
             self._attend(run, ctx, its)
         else:
@@ -94,16 +98,17 @@ class Children:
         for its in children:
             its.kill()
 
-    def _take(self, run: Run) -> _Child:
+    def _take(self) -> _Child:
         with self._lock:
             its = self._idle.pop() if self._idle else None
-        its = its or _Child()
+        return its or _Child()
+
+    def _occupy(self, run: Run, its: _Child) -> None:
         with self._lock:
             self._busy[run] = its
         # Whoever ended the run before it stood there could not kill it.
         if run.ended or self._closed:
             its.kill()
-        return its
 
     def _attend(self, run: Run, ctx: Context, its: _Child) -> None:
         """Answer what the handler asks until it has ended."""

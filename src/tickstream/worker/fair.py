@@ -48,12 +48,14 @@ class FairQueue:
     catch up on what it did not ask for.
     """
 
-    def __init__(self, size: int, shares: Mapping[str, Share]) -> None:
+    def __init__(self, size: int, shares: Mapping[str, Share], ahead: int = 0) -> None:
+        """`ahead`: how many are handed out beyond `size`, so that a slot need not come here for each."""
         self._size = size
+        self._ahead = ahead
         self._lines = {queue: _Line(share) for queue, share in shares.items()}
         self._running = 0
         self._now = 0.0
-        """Virtual time: the turn of the run started last."""
+        """Virtual time: the turn of the run handed out last."""
 
     def add(self, runs: Iterable[Run]) -> None:
         """They wait, in this order within their queues."""
@@ -64,14 +66,14 @@ class FairQueue:
             line.waiting.append(run)
 
     def take(self) -> Run | None:
-        """Begin the next run; None when none may begin. Those that were dropped meanwhile are passed."""
-        while self._running < self._size:
+        """The next run; None when none may be started. Those that were dropped meanwhile are passed."""
+        while self._running < self._size + self._ahead:
             ready = [line for line in self._lines.values() if line.waiting and not line.at_limit]
             if not ready:
                 return None
             line = ready[0] if len(ready) == 1 else min(ready, key=lambda line: line.turn)
             run = line.waiting.popleft()
-            if run.begin():
+            if not run.begun:
                 self._now = line.turn
                 line.turn += 1 / line.share.weight
                 line.running += 1
@@ -79,16 +81,18 @@ class FairQueue:
                 return run
         return None
 
-    def done(self, queue: str) -> bool:
-        """A run of `queue` left its slot; whether its limit may have kept another waiting."""
-        line = self._line(queue)
-        line.running -= 1
+    def done(self, queue: str) -> None:
+        """A run of `queue` that was taken left its slot, or never got one."""
+        self._line(queue).running -= 1
         self._running -= 1
-        return line.share.limit is not None and bool(line.waiting)
 
     def full(self, queue: str) -> bool:
         """Whether a run of `queue` would have to wait."""
         return self._running >= self._size or self._line(queue).at_limit
+
+    def limited(self, queue: str) -> bool:
+        """Whether the end of a run of `queue` may let another begin that a free slot does not."""
+        return self._line(queue).share.limit is not None
 
     def clear(self) -> None:
         """Nothing waits any more."""
@@ -98,7 +102,7 @@ class FairQueue:
     @property
     def running(self) -> int:
         """Slots in use."""
-        return self._running
+        return min(self._running, self._size)
 
     def _line(self, queue: str) -> _Line:
         if queue not in self._lines:

@@ -26,6 +26,7 @@ from tickstream.model import (
     DEFAULT_TERMS,
     NEVER,
     NO_RETRY,
+    VERSION_HEADER,
     BoundCall,
     Retry,
     overridden,
@@ -101,6 +102,7 @@ class Handler(Generic[P, R]):
         self.executor = _executor(name, options.executor, self.is_async)
         """Where it runs; None: where the worker runs its sync handlers."""
         self._parameters = _own_parameters(function, name, options.raw)
+        self._version = options.version
         self._versions = Versions(name, options.version, options.upcast)
         self._hooks = Hooks() if hooks is None else hooks
         self._result_refused = False
@@ -121,7 +123,7 @@ class Handler(Generic[P, R]):
                 f"{self.name}.bind: {error}; the handler takes {self._parameters} after the Context"
             ) from error
         payload = self._bytes(bound) if self.raw else encode_arguments(self.name, by_name(bound))
-        return BoundCall(self.name, self.queue, payload, self.terms, self._versions.current)
+        return BoundCall(self.name, self.queue, payload, self.terms, self._version)
 
     # ----------------------------------------------------------------- in a worker
 
@@ -134,7 +136,7 @@ class Handler(Generic[P, R]):
         """
         if self.is_async:
             return cast("R", self._awaited(ctx, payload))
-        if not self._hooks:
+        if not self._hooks.any:
             result = self._run(ctx, payload)
             if ctx.follow_ups:
                 _settle(ctx)
@@ -182,13 +184,13 @@ class Handler(Generic[P, R]):
             return b""
 
     def _run(self, ctx: Context, payload: bytes) -> R:
-        version = self._versions.of(ctx.headers)
+        version = self._versions.of(ctx.headers) if VERSION_HEADER in ctx.headers else 1
         if self.raw:
-            if version != self._versions.current:
+            if version != self._version:
                 payload = self._versions.upcast(payload, version)
             return self.function(ctx, payload)  # type: ignore[call-arg, arg-type]
         arguments = decode_arguments(payload)
-        if version != self._versions.current:
+        if version != self._version:
             arguments = checked_arguments("the upcast payload", self._versions.upcast(arguments, version))
         return self.function(ctx, **arguments)  # type: ignore[call-arg]
 
@@ -205,7 +207,7 @@ class Handler(Generic[P, R]):
         return result
 
     def _failed(self, ctx: Context, error: BaseException) -> None:
-        if self._hooks:
+        if self._hooks.any:
             self._hooks.failed(ctx, error, self.retry_ms(error, ctx.attempt) == NO_RETRY)
 
     def _bytes(self, bound: inspect.BoundArguments) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from tickstream.errors import InvalidInput
 from tickstream.worker.context import Context
@@ -17,8 +17,6 @@ from tickstream.worker.context import Context
 Started = Callable[[Context], object]
 Succeeded = Callable[[Context, Any], object]
 Failed = Callable[[Context, BaseException], object]
-
-H = TypeVar("H", bound=Callable[..., object])
 
 _LOGGER: Final = logging.getLogger("tickstream.worker")
 
@@ -31,9 +29,17 @@ class Hooks:
         self.on_success: list[Succeeded] = []
         self.on_failure: list[Failed] = []
         self.on_dead: list[Failed] = []
+        self.any = False
+        """Whether there is one at all: asked for every run."""
 
-    def __bool__(self) -> bool:
-        return bool(self.on_start or self.on_success or self.on_failure or self.on_dead)
+    def add(self, hooks: list[Any], hook: Callable[..., object]) -> None:
+        """Register a hook in one of the lists. Raises InvalidInput unless it can be called as it is."""
+        if inspect.iscoroutinefunction(hook):
+            raise InvalidInput(f"hook {hook!r}: hooks are plain functions; start what has to wait from there")
+        if not callable(hook):
+            raise InvalidInput(f"hook {hook!r}: write @app.on_start, without parentheses")
+        hooks.append(hook)
+        self.any = True
 
     def started(self, ctx: Context) -> None:
         """The handler is about to be called."""
@@ -52,15 +58,6 @@ class Hooks:
         if gives_up:
             for hook in self.on_dead:
                 _tell(hook, ctx, ctx, error)
-
-
-def checked(hook: H) -> H:
-    """Raises InvalidInput unless it can be called as it is."""
-    if inspect.iscoroutinefunction(hook):
-        raise InvalidInput(f"hook {hook!r}: hooks are plain functions; start what has to wait from there")
-    if not callable(hook):
-        raise InvalidInput(f"hook {hook!r}: write @app.on_start, without parentheses")
-    return hook
 
 
 def _tell(hook: Callable[..., object], ctx: Context, *arguments: object) -> None:

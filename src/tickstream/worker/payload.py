@@ -112,8 +112,8 @@ class Versions:
         self._upcast = dict(upcast)
 
     def of(self, headers: Mapping[str, str]) -> int:
-        """The version of a payload that came with these headers. Raises InvalidInput on nonsense."""
-        text = headers.get(VERSION_HEADER, "1")
+        """The version of a payload whose headers name one. Raises InvalidInput on nonsense."""
+        text = headers[VERSION_HEADER]
         if not (text.isascii() and text.isdigit()):
             raise InvalidInput(f"header {VERSION_HEADER}={text!r}: the payload's version is a number")
         return int(text)

@@ -50,7 +50,7 @@ def run_worker(
     events: Callable[[Mapping[str, object]], None],
     stop: threading.Event,
     kill: threading.Event | None = None,
-    session_ms: int = 10_000,
+    session_ms: int = 6_000,
     executor: Kind = "thread",
     health: tuple[str, int] | None = None,
     clock: Clock = _SYSTEM_CLOCK,

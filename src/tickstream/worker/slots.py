@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any, Final
@@ -37,10 +38,15 @@ class ThreadSlots:
         """`home`: who ends runs, where a thread only waits for what runs elsewhere."""
         self._execute = execute
         self._home = home or self
-        self._waiting = FairQueue(size, shares)
+        ahead = max(1, size // 2)
+        self._fair = FairQueue(size, shares, ahead)
         self._lock = threading.Lock()
-        self._looks: SimpleQueue[bool] = SimpleQueue()
-        """One for each run that may be waiting; False ends a thread."""
+        self._batch = max(1, ahead // 2)
+        self._arrived: deque[Run] = deque()
+        self._ready: SimpleQueue[Run | None] = SimpleQueue()
+        """Dealt by the fair queue, some more than there are free slots; None ends a thread."""
+        self._done: deque[str] = deque()
+        """Queues of runs that ended, for the fair queue to know."""
         self._threads = [
             threading.Thread(target=self._serve, name=f"{name}-{n}", daemon=True) for n in range(size)
         ]
@@ -49,39 +55,59 @@ class ThreadSlots:
 
     def submit(self, runs: Sequence[Run]) -> None:
         """Start them as slots fall free, those that nobody dropped meanwhile."""
-        with self._lock:
-            self._waiting.add(runs)
-        for _ in runs:
-            self._looks.put(True)
+        self._arrived.extend(runs)
+        self._deal()
 
     def full(self, queue: str) -> bool:
         """Whether a run of `queue` would have to wait."""
-        return self._waiting.full(queue)
+        self._deal()
+        return self._fair.full(queue)
 
     @property
     def running(self) -> int:
         """Slots in use."""
-        return self._waiting.running
+        self._deal()
+        return self._fair.running
 
     def close(self) -> None:
         """Start nothing more; what runs is left to itself."""
         with self._lock:
-            self._waiting.clear()
+            self._arrived.clear()
+            self._fair.clear()
         for _ in self._threads:
-            self._looks.put(False)
+            self._ready.put(None)
 
     def _serve(self) -> None:
-        while self._looks.get():
-            with self._lock:
-                run = self._waiting.take()
+        while True:
+            run = self._ready.get()
             if run is None:
-                continue
-            run.home = self._home
-            self._execute(run)
-            with self._lock:
-                look_again = self._waiting.done(run.queue)
-            if look_again:
-                self._looks.put(True)
+                return
+            if run.begin():
+                run.home = self._home
+                self._execute(run)
+            self._done.append(run.queue)
+            if len(self._done) >= self._batch or self._ready.empty() or self._fair.limited(run.queue):
+                self._deal()
+
+    def _deal(self) -> None:
+        """Hand out what may run now; by this thread, or by the one that is at it.
+
+        Nobody waits for the lock: with many short runs in many threads that would cost several times
+        what they do. Instead whoever had it looks again after letting it go, for what was put down
+        meanwhile by those who could not have it.
+        """
+        while self._lock.acquire(blocking=False):
+            try:
+                while self._done:
+                    self._fair.done(self._done.popleft())
+                while self._arrived:
+                    self._fair.add((self._arrived.popleft(),))
+                while (run := self._fair.take()) is not None:
+                    self._ready.put(run)
+            finally:
+                self._lock.release()
+            if not (self._arrived or self._done):
+                return
 
     # ------------------------------------------------------------------ Home
 
@@ -149,6 +175,9 @@ class LoopSlots:
 
     def _fill(self) -> None:
         while (run := self._waiting.take()) is not None:
+            if not run.begin():
+                self._waiting.done(run.queue)
+                continue
             run.home = self
             task = self._loop.create_task(self._execute(run))
             self._tasks[task] = run

@@ -110,7 +110,14 @@ function says(found, occurrences, attempts, now) {
   const last = occurrences.at(-1);
   const failed = attempts.findLast((row) => row.state in ATTEMPT_WORDS);
   const detail = failed && found.state in { running: 1, dispatched: 1, retrying: 1 } ? `Attempt ${failed.attempt}: ${format.plain(failed.error)}` : "";
-  return { says: words(found, last, now), detail };
+  const runs = attempts.findLast((row) => row.heartbeat_ms !== null);
+  return { says: words(found, last, now), detail: [runs && heard(runs, now), detail].filter(Boolean).join(" ") };
+}
+
+/** "37 %, sending; heard of 1.2 s ago." */
+function heard({ heartbeat_ms: at, progress, note }, now) {
+  const said = [progress === null ? "" : `${Math.round(progress * 100)} %`, format.plain(note)].filter(Boolean).join(", ");
+  return `${said ? `${said}; heard` : "Heard"} of ${format.duration(now - at)} ago.`;
 }
 
 function words(found, last, now) {

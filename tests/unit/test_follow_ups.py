@@ -1,0 +1,122 @@
+"""Follow-up work: one task however many attempts ask for it, and no success before the broker has it."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.unit.client_doubles import FakeCluster
+from tickstream.errors import InvalidInput, InvalidTaskId, SendFailed
+from tickstream.ingest import Client
+from tickstream.kafka import KafkaError
+from tickstream.model import BoundCall, IfExists, bucket_of
+from tickstream.worker import App, Context, Fence
+
+OCCURRENCE = 1_767_225_600_123
+CALL = BoundCall("remind", "default", b"{}")
+
+
+class Link:
+    """A worker with a client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.said: list[tuple[int, str]] = []
+
+    def fence(self) -> Fence:
+        return Fence(7, 9)
+
+    def progress(self, thousandths: int, note: str) -> None:
+        self.said.append((thousandths, note))
+
+    def client(self) -> Client:
+        return self._client
+
+
+def test_a_unit_test_sees_what_a_handler_schedules() -> None:
+    ctx = Context("{acme}order:1", OCCURRENCE)
+    ctx.schedule("remind", CALL, delay=timedelta(hours=1))
+    ctx.schedule("now", CALL)
+    assert [(made.task_id, made.run_at_ts) for made in ctx.follow_ups] == [
+        (f"{{acme}}order:1@{OCCURRENCE}/remind", OCCURRENCE + 3_600_000),
+        (f"{{acme}}order:1@{OCCURRENCE}/now", OCCURRENCE),
+    ]
+    assert bucket_of(ctx.follow_ups[0].task_id, 64) == bucket_of("{acme}order:1", 64)
+
+
+def test_every_attempt_asks_for_the_same_task() -> None:
+    cluster = FakeCluster()
+    app = App()
+
+    @app.handler()
+    def order(ctx: Context) -> None:
+        ctx.schedule("remind", CALL, delay=timedelta(hours=1), labels={"of": "order"})
+
+    with cluster.client() as client:
+        for attempt in (1, 2):
+            order.call(Context("order:1", OCCURRENCE, attempt, link=Link(client)), b"")
+            assert cluster.producer.waiting == []
+    first, second = cluster.commands()
+    assert (first.task_id, first.when, first.body) == (second.task_id, second.when, second.body)
+    assert (first.options.if_exists, first.options.allow_past) == (IfExists.REJECT, True)
+
+
+def test_no_run_succeeds_before_the_broker_has_what_it_scheduled() -> None:
+    cluster = FakeCluster()
+    app = App()
+    succeeded: list[str] = []
+    app.on_success(lambda ctx, _result: succeeded.append(ctx.task_id))
+
+    @app.handler()
+    def order(ctx: Context) -> None:
+        ctx.schedule("remind", CALL)
+
+    @app.handler()
+    async def order_async(ctx: Context) -> None:
+        ctx.schedule("remind", CALL)
+
+    with cluster.client() as client:
+        for call in (
+            lambda ctx: order.call(ctx, b""),
+            lambda ctx: asyncio.run(order_async.call(ctx, b"")),
+        ):
+            cluster.producer.failing = [KafkaError(KafkaError._MSG_TIMED_OUT)]
+            with pytest.raises(SendFailed):
+                call(Context("order:1", OCCURRENCE, link=Link(client)))
+            call(Context("order:2", OCCURRENCE, link=Link(client)))
+    assert succeeded == ["order:2", "order:2"]
+
+
+def test_an_id_that_would_be_too_long_is_a_digest() -> None:
+    long = Context("x" * 255, OCCURRENCE)
+    ids = {long.schedule(name, CALL).task_id for name in ("a", "b", "a")}
+    assert len(ids) == 2
+    assert all(task_id.startswith("follow-up:") and len(task_id) == 42 for task_id in ids)
+
+
+def test_follow_ups_that_make_no_sense_are_refused() -> None:
+    ctx = Context("order:1", OCCURRENCE)
+    with pytest.raises(InvalidInput, match="needs a name"):
+        ctx.schedule("", CALL)
+    with pytest.raises(InvalidInput, match="is negative"):
+        ctx.schedule("a", CALL, delay=timedelta(seconds=-1))
+    with pytest.raises(InvalidInput, match="not both"):
+        ctx.schedule("a", CALL, delay=timedelta(1), run_at=datetime(2031, 1, 1, tzinfo=UTC))
+    with pytest.raises(InvalidTaskId):
+        ctx.schedule("a\n", CALL)
+    assert ctx.follow_ups == []
+
+
+def test_fence_and_progress_reach_the_worker_and_do_nothing_without_one() -> None:
+    with FakeCluster().client() as client:
+        link = Link(client)
+        ctx = Context("order:1", OCCURRENCE, link=link)
+        assert ctx.fence == Fence(7, 9)
+        ctx.progress(0.3337, "packing")
+        assert link.said == [(334, "packing")]
+    alone = Context("order:1", OCCURRENCE)
+    alone.progress(1.0)
+    assert alone.fence == Fence(0, 0)
+    assert (alone.cancelled, alone.lost) == (False, False)
+    with pytest.raises(InvalidInput, match="a fraction from 0 to 1"):
+        alone.progress(50)
