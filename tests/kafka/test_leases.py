@@ -162,8 +162,9 @@ def test_four_workers_one_full_of_long_jobs_the_rest_starts_within_a_second(crew
             show("one of four full", p50=percentile(waits, 0.5), p99=p99, max=max(waits), p99_direct=machine)
             show("handed on", tasks=len(handed_on), releases=len(released))
             assert handed_on
-            # What a busy machine does to work that nobody holds up is not the full worker's doing.
-            assert p99 - machine <= 1_000
+            # A second, where the processors are quiet. What a busy machine does to work that nobody holds
+            # up is not the full worker's doing, and work that is handed on goes that way twice.
+            assert p99 <= 1_000 + 2 * machine
 
 
 def test_a_cancel_stops_a_running_async_handler_and_nothing_follows(crew: Crew) -> None:
