@@ -3,13 +3,14 @@
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.link import linked_process
 from tests.kafka import lease_app as app
+from tests.kafka import rig
 from tests.kafka.lease_kit import (
     DEADLINE_S,
     LEASE_MS,
@@ -82,28 +83,30 @@ def test_a_partitioned_worker_is_replaced_and_its_late_word_does_not_count(
 def test_a_killed_dispatcher_loses_no_run_in_flight_and_expires_none(crew: Crew, gate: Path) -> None:
     first = crew.dispatcher("first")
     crew.wait_active(first)
-    tasks = {f"run {n}" for n in range(IN_FLIGHT)}
-    options = [f"--concurrency={IN_FLIGHT}"]
-    with crew.workers("default", "a", "b", options=options):
-        call = app.until_open_async.bind(str(gate))
-        start = now_ms()
-        for task_id in tasks:
-            crew.put_later(call, task_id, "default", start)
-        crew.flush()
-        crew.reports_until(lambda seen: tasks <= of_kind(seen, ReportKind.CLAIMED))
+    with in_flight(crew, gate) as tasks:
         first.kill()
         killed_ms = now_ms()
-        second = crew.dispatcher("second")
-        crew.wait_active(second)
-        took_ms = now_ms() - killed_ms
+        crew.wait_active(crew.dispatcher("second"))
+        show("dispatcher killed", runs=len(tasks), active_again_ms=now_ms() - killed_ms)
         # Each is heard of for two leases more: one that were to expire would have.
-        until = now_ms() + 2 * LEASE_MS
-        crew.reports_until(lambda seen: tasks <= of_kind(seen, ReportKind.HEARTBEAT, until))
-        gate.touch()
-        history = crew.outcomes(*tasks)
-    show("dispatcher killed", runs=len(tasks), active_again_ms=took_ms)
-    assert Counter((h.attempt, h.outcome) for h in history) == {(1, Outcome.SUCCEEDED): len(tasks)}
-    assert len(crew.history_now(*tasks)) == len(tasks)
+        await_heartbeats(crew, tasks, now_ms() + 2 * LEASE_MS)
+
+
+def test_a_dispatcher_that_slept_past_all_leases_expires_none(
+    crew: Crew, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It keeps its lanes, and its leases with deadlines long past: it must read the heartbeats first.
+    monkeypatch.setattr(rig, "SESSION_MS", 20_000)
+    dispatcher = crew.dispatcher("sleeper")
+    crew.wait_active(dispatcher)
+    with in_flight(crew, gate) as tasks:
+        dispatcher.send(signal.SIGSTOP)
+        stopped_ms = now_ms()
+        await_heartbeats(crew, tasks, stopped_ms + 2 * LEASE_MS)
+        dispatcher.send(signal.SIGCONT)
+        show("dispatcher stopped", runs=len(tasks), ms=now_ms() - stopped_ms)
+        crew.wait_applied()
+    assert not [e for e in dispatcher.events if e["event"] == "lane_lost"]
 
 
 def test_a_rolling_restart_of_four_workers_wastes_no_attempt(crew: Crew) -> None:
@@ -145,6 +148,29 @@ def test_a_rolling_restart_of_four_workers_wastes_no_attempt(crew: Crew) -> None
     twice = {task_id: sorted(ids) for task_id, ids in runs.items() if len(ids) > 1}
     assert Counter((h.attempt, h.outcome) for h in history) == {(1, Outcome.SUCCEEDED): len(tasks)}
     assert not twice, f"{len(twice)} ran twice: {list(twice.items())[:5]}"
+
+
+@contextmanager
+def in_flight(crew: Crew, gate: Path) -> Iterator[set[str]]:
+    """Hundreds of runs, claimed, on two workers; afterwards each is let go and ends as its first attempt."""
+    tasks = {f"run {n}" for n in range(IN_FLIGHT)}
+    with crew.workers("default", "a", "b", options=[f"--concurrency={IN_FLIGHT}"]):
+        call, start = app.until_open_async.bind(str(gate)), now_ms()
+        for task_id in tasks:
+            crew.put_later(call, task_id, "default", start)
+        crew.flush()
+        crew.reports_until(lambda seen: tasks <= of_kind(seen, ReportKind.CLAIMED))
+        crew.wait_applied()
+        yield tasks
+        gate.touch()
+        history = crew.outcomes(*tasks)
+    assert Counter((h.attempt, h.outcome) for h in history) == {(1, Outcome.SUCCEEDED): len(tasks)}
+    assert len(crew.history_now(*tasks)) == len(tasks)
+
+
+def await_heartbeats(crew: Crew, tasks: set[str], from_ms: int) -> None:
+    """Until each was heard of at that time or later."""
+    crew.reports_until(lambda seen: tasks <= of_kind(seen, ReportKind.HEARTBEAT, from_ms))
 
 
 def of_kind(seen: list[Said], kind: ReportKind, from_ms: int = 0) -> set[str]:
