@@ -39,8 +39,10 @@ def test_slots_are_shared_by_weight_and_a_limit_leaves_room(stage: Stage) -> Non
     shares = {"default": Share(3), "other": Share(1, limit=1)}
     with local_worker(stage, app, queues=shares, concurrency=4, grace_s=20.0):
         for n in range(8):
-            stage.put(a.bind(), f"a{n}", partition=n % 4)
             stage.put(b.bind(), f"b{n}", partition=n % 4)
+        eventually(lambda: dict(running), lambda found: found == {"a": 0, "b": 1})
+        for n in range(8):
+            stage.put(a.bind(), f"a{n}", partition=n % 4)
         eventually(lambda: dict(running), lambda found: found == {"a": 3, "b": 1})
         gate.release(1_000)
         told = stage.outcomes(16)
