@@ -72,10 +72,12 @@ def test_health_and_metrics_follow_the_worker(stage: Stage) -> None:
             assert [ask(port, path)[0] for path in ("/livez", "/readyz", "/nowhere")] == [200, 200, 404]
             stage.put(hold.bind(), "held")
             stage.report_of(ReportKind.CLAIMED, "held")
-            figures = ask(port, "/metrics")[1]
-            assert 'tickstream_worker_running{executor="thread"} 1.0' in figures
-            assert 'tickstream_worker_unacknowledged{queue="default"} 1.0' in figures
-            assert 'tickstream_worker_reports_total{kind="claimed",queue="default"} 1.0' in figures
+            expected = (
+                'tickstream_worker_running{executor="thread"} 1.0',
+                'tickstream_worker_unacknowledged{queue="default"} 1.0',
+                'tickstream_worker_reports_total{kind="claimed",queue="default"} 1.0',
+            )
+            eventually(lambda: ask(port, "/metrics")[1], lambda text: all(line in text for line in expected))
             worker.stop.set()
             worker.wait_event("draining")
             assert ask(port, "/readyz")[0] == 503
