@@ -120,6 +120,7 @@ def test_attempts_follow_ups_and_what_is_made_once(rig: Rig) -> None:
 def test_a_run_in_flight_is_asked_to_stop_and_not_tried_again(rig: Rig) -> None:
     app = App()
     claimed, ended = threading.Event(), threading.Event()
+    stopped: list[bool] = []
 
     @app.handler(retry=SOON)
     def long(ctx: Context) -> None:
@@ -128,6 +129,7 @@ def test_a_run_in_flight_is_asked_to_stop_and_not_tried_again(rig: Rig) -> None:
         deadline = time.monotonic() + 20
         while not ctx.cancelled and time.monotonic() < deadline:
             time.sleep(0.01)
+        stopped.append(ctx.cancelled)
         ended.set()
         raise InterruptedError("asked to stop")
 
@@ -145,4 +147,4 @@ def test_a_run_in_flight_is_asked_to_stop_and_not_tried_again(rig: Rig) -> None:
         worker.end()
     rig.wait_applied()
     told = [(h.attempt, h.outcome) for h in rig.history() if h.task_id == "long:1"]
-    assert told == [(1, Outcome.DEAD)]
+    assert (stopped, told) == ([True], [(1, Outcome.DEAD)])

@@ -39,8 +39,10 @@ def test_slots_are_shared_by_weight_and_a_limit_leaves_room(stage: Stage) -> Non
     shares = {"default": Share(3), "other": Share(1, limit=1)}
     with local_worker(stage, app, queues=shares, concurrency=4, grace_s=20.0):
         for n in range(8):
-            stage.put(a.bind(), f"a{n}", partition=n % 4)
             stage.put(b.bind(), f"b{n}", partition=n % 4)
+        eventually(lambda: dict(running), lambda found: found == {"a": 0, "b": 1})
+        for n in range(8):
+            stage.put(a.bind(), f"a{n}", partition=n % 4)
         eventually(lambda: dict(running), lambda found: found == {"a": 3, "b": 1})
         gate.release(1_000)
         told = stage.outcomes(16)
@@ -70,10 +72,12 @@ def test_health_and_metrics_follow_the_worker(stage: Stage) -> None:
             assert [ask(port, path)[0] for path in ("/livez", "/readyz", "/nowhere")] == [200, 200, 404]
             stage.put(hold.bind(), "held")
             stage.report_of(ReportKind.CLAIMED, "held")
-            figures = ask(port, "/metrics")[1]
-            assert 'tickstream_worker_running{executor="thread"} 1.0' in figures
-            assert 'tickstream_worker_unacknowledged{queue="default"} 1.0' in figures
-            assert 'tickstream_worker_reports_total{kind="claimed",queue="default"} 1.0' in figures
+            expected = (
+                'tickstream_worker_running{executor="thread"} 1.0',
+                'tickstream_worker_unacknowledged{queue="default"} 1.0',
+                'tickstream_worker_reports_total{kind="claimed",queue="default"} 1.0',
+            )
+            eventually(lambda: ask(port, "/metrics")[1], lambda text: all(line in text for line in expected))
             worker.stop.set()
             worker.wait_event("draining")
             assert ask(port, "/readyz")[0] == 503

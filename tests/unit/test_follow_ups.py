@@ -9,7 +9,8 @@ from tests.unit.client_doubles import FakeCluster
 from tickstream.errors import InvalidInput, InvalidTaskId, SendFailed
 from tickstream.ingest import Client
 from tickstream.kafka import KafkaError
-from tickstream.model import BoundCall, IfExists, bucket_of
+from tickstream.model import BoundCall, IfExists, Retry, bucket_of
+from tickstream.testing import Harness
 from tickstream.worker import App, Context, Fence
 
 OCCURRENCE = 1_767_225_600_123
@@ -120,3 +121,30 @@ def test_fence_and_progress_reach_the_worker_and_do_nothing_without_one() -> Non
     assert (alone.cancelled, alone.lost) == (False, False)
     with pytest.raises(InvalidInput, match="a fraction from 0 to 1"):
         alone.progress(50)
+
+
+def test_the_test_kit_runs_follow_ups_and_knows_the_same_terms(tick: Harness) -> None:
+    app = App()
+    ran: list[str] = []
+
+    @app.handler(retry=Retry(attempts=2, backoff=timedelta(seconds=1), cap=timedelta(seconds=1)))
+    def order(ctx: Context) -> None:
+        ctx.schedule("remind", remind.bind(), delay=timedelta(minutes=1))
+        if ctx.attempt == 1:
+            raise OSError("after it was asked for")
+
+    @app.handler()
+    def remind(ctx: Context) -> None:
+        ran.append(ctx.task_id)
+
+    tick.client.schedule("order:1", run_at=tick.now, call=order.bind(), retry=Retry(attempts=3))
+    worker = tick.worker(app)
+    assert [report.kind.value for report in worker.run_all()] == ["FAILED"]
+    tick.advance(timedelta(seconds=2))
+    assert [report.kind.value for report in worker.run_all()] == ["SUCCEEDED"]
+    tick.advance(timedelta(minutes=1))
+    worker.run_all()
+    tick.advance(timedelta(minutes=1))
+    worker.run_all()
+    (task_id,) = ran
+    assert task_id.startswith("order:1@")

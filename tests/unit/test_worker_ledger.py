@@ -89,3 +89,21 @@ def test_no_position_ever_passes_a_record_that_is_not_done(seed: int) -> None:
             open_offsets = [offset for offset in offsets if (p, offset) not in done]
             if position is not None:
                 assert position == min(open_offsets, default=offsets[-1] + 1)
+
+
+def test_a_claim_moves_the_position_and_the_outcome_that_follows_changes_nothing() -> None:
+    ledger = OffsetLedger()
+    for offset in (5, 6, 7):
+        ledger.take(0, offset)
+    ledger.done(0, 5)
+    assert ledger.position(0) == 6
+    ledger.done(0, 6)
+    ledger.done(0, 5)
+    assert (ledger.position(0), ledger.to_commit()) == (7, {0: 7})
+    # The partition left and returned before the commit: what is claimed is read again, and done at once.
+    ledger.forget([0])
+    ledger.take(0, 5)
+    ledger.done(0, 5)
+    ledger.take(0, 6)
+    ledger.done(0, 5)
+    assert ledger.position(0) == 6

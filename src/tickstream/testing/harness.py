@@ -22,7 +22,7 @@ from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.leases import Expired, LeaseBook
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.dispatcher.records import encode_outcome
-from tickstream.ingest.request import IfExistsLike, Requests, cancel_command, schedule_command
+from tickstream.ingest.request import IfExistsLike, Requests, cancel_command, schedule_command, terms_of
 from tickstream.model import (
     DEFAULT_QUEUE,
     NEVER,
@@ -35,6 +35,7 @@ from tickstream.model import (
     Progress,
     Report,
     ReportKind,
+    Retry,
     Signal,
     Verdict,
     Work,
@@ -209,10 +210,14 @@ class HarnessClient:
         labels: Mapping[str, str] | None = None,
         if_exists: IfExistsLike = "replace",
         allow_past: bool = False,
+        lease: timedelta | None = None,
+        timeout: timedelta | None = None,
+        retry: Retry | None = None,
     ) -> Verdict:
         """As Client.schedule with wait. Raises InvalidInput and its kinds."""
+        terms = terms_of(task_id, call, lease, timeout, retry)
         checked = self._requests.checked(
-            task_id, run_at, run_at_ts, payload, handler, call, queue, labels, if_exists, allow_past
+            task_id, run_at, run_at_ts, payload, handler, call, queue, labels, if_exists, allow_past, terms
         )
         command = schedule_command(self._harness.new_id(), checked)
         verdict = self._harness.send(command)
@@ -221,10 +226,7 @@ class HarnessClient:
 
     def cancel(self, task_id: str, *, running: bool = False) -> Verdict:
         """As Client.cancel."""
-        command = cancel_command(self._harness.new_id(), task_id)
-        if running:
-            command = command._replace(options=command.options._replace(running=True))
-        return self._harness.send(command)
+        return self._harness.send(cancel_command(self._harness.new_id(), task_id, running))
 
 
 class HarnessWorker:
@@ -266,7 +268,10 @@ class HarnessWorker:
         return run
 
     def execute(self, work: Work) -> Report:
-        """Run the handler of `work` here and now. Raises KeyError when the app has none of that name."""
+        """Run the handler of `work` here and now, and send what it schedules.
+
+        Raises KeyError when the app has no handler of that name.
+        """
         body = decode_body(work.body)
         handler = self._app.handlers[body.handler]
         done: list[Report] = []
@@ -278,6 +283,8 @@ class HarnessWorker:
             asyncio.run(execution.run_async(run))
         else:
             execution.run(run)
+        for made in run.ctx.follow_ups if run.ctx else ():
+            self._harness.client.schedule(made.task_id, **made.request())
         return done[0]
 
 

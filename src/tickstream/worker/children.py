@@ -75,7 +75,14 @@ class Children:
     def execute(self, run: Run) -> None:
         """Run the handler in a child. Returns when it did, or the child was killed."""
         # A new one takes its time to come up, which is not the handler's.
-        its = self._take()
+        try:
+            its = self._take()
+        except (OSError, EOFError) as error:
+            self._execution.start(run)
+            self._execution.failed(
+                run, f"ChildDied: no process for the handler came up ({error_text(error)})", NEVER
+            )
+            return
         ctx = self._execution.start(run)
         self._occupy(run, its)
         try:
@@ -99,9 +106,14 @@ class Children:
             its.kill()
 
     def _take(self) -> _Child:
-        with self._lock:
-            its = self._idle.pop() if self._idle else None
-        return its or _Child()
+        while True:
+            with self._lock:
+                its = self._idle.pop() if self._idle else None
+            if its is None:
+                return _Child()
+            if its.process.is_alive():
+                return its
+            its.reap()
 
     def _occupy(self, run: Run, its: _Child) -> None:
         with self._lock:

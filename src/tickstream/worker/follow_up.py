@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypedDict
 
 from tickstream.errors import InvalidInput
 from tickstream.model import MAX_TASK_ID_BYTES, BoundCall, check_task_id, idempotency_key
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 
 _ACK_S: Final = 20.0
 """Longer than the producer keeps a message it cannot deliver: by then its fate is known."""
+
+
+class FollowUpRequest(TypedDict):
+    """Arguments of `Client.schedule`."""
+
+    run_at: datetime | None
+    run_at_ts: int | None
+    call: BoundCall
+    queue: str | None
+    labels: Mapping[str, str] | None
+    if_exists: Literal["reject"]
+    allow_past: bool
 
 
 class FollowUp(NamedTuple):
@@ -33,22 +45,24 @@ class FollowUp(NamedTuple):
     """Its way into the log; None outside a worker."""
 
     def sent_by(self, client: Client) -> FollowUp:
-        """Hand it to the client. Raises what `Client.schedule` raises.
+        """Hand it to the client. Raises what `Client.schedule` raises."""
+        return self._replace(submission=client.schedule(self.task_id, **self.request()))
+
+    def request(self) -> FollowUpRequest:
+        """What `Client.schedule` is given beside the id.
 
         What a former attempt asked for is kept as it is. An instant in the past is the rule here: a
         retried run stands for an instant that has long gone.
         """
-        submission = client.schedule(
-            self.task_id,
-            run_at=self.run_at,
-            run_at_ts=self.run_at_ts,
-            call=self.call,
-            queue=self.queue,
-            labels=self.labels,
-            if_exists="reject",
-            allow_past=True,
-        )
-        return self._replace(submission=submission)
+        return {
+            "run_at": self.run_at,
+            "run_at_ts": self.run_at_ts,
+            "call": self.call,
+            "queue": self.queue,
+            "labels": self.labels,
+            "if_exists": "reject",
+            "allow_past": True,
+        }
 
     def settle(self) -> None:
         """Wait until the broker has it. Raises SendFailed."""
