@@ -13,7 +13,6 @@ from tests.kafka.rig import Rig
 from tickstream.codec import decode_history, decode_reports, decode_work, encode_body
 from tickstream.kafka import TopicPartition, state_consumer
 from tickstream.model import (
-    DEFAULT_OPTIONS,
     Body,
     BoundCall,
     Command,
@@ -85,7 +84,7 @@ class Crew(Rig):
     """A Rig with queues, and workers that run the handlers of lease_app.py."""
 
     def __init__(
-        self, bootstrap: str, prefix: str, data: Path, *, queues: Sequence[str] = ("default",)
+        self, bootstrap: str, prefix: str, data: Path, *, queues: tuple[str, ...] = ("default",)
     ) -> None:
         super().__init__(bootstrap, prefix, data)
         self.admin.create(topic_table(self.names, buckets=self.buckets, lanes=self.lanes, queues=queues))
@@ -97,7 +96,9 @@ class Crew(Rig):
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
-        for tail in (self._history, self._reports, *self._work.values()):
+        self._history.close()
+        self._reports.close()
+        for tail in self._work.values():
             tail.close()
 
     # ------------------------------------------------------------------ processes
@@ -177,12 +178,6 @@ class Crew(Rig):
         gate.touch()
         (done,) = self.outcomes(task_id)
         assert (done.attempt, done.outcome, done.worker) == (1, Outcome.SUCCEEDED, worker.name)
-
-    def cancel_running(self, task_id: str) -> None:
-        """An acked Cancel that asks running work to stop as well."""
-        options = DEFAULT_OPTIONS._replace(running=True)
-        self.send(Command(self.command_id(), Verb.CANCEL, task_id, -1, "", options, b""))
-        self.flush()
 
     # ------------------------------------------------------------------ what the log says
 

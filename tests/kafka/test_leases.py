@@ -19,7 +19,8 @@ from tests.kafka.lease_kit import (
     show,
     who_handles,
 )
-from tickstream.model import History, Outcome, ReportKind
+from tickstream import Client
+from tickstream.model import History, Outcome, ReportKind, VerdictKind
 
 QUEUES = ("kill", "stop", "loop", "spin", "full", "cancel", "retry")
 
@@ -169,11 +170,13 @@ def test_four_workers_one_full_of_long_jobs_the_rest_starts_within_a_second(crew
 
 def test_a_cancel_stops_a_running_async_handler_and_nothing_follows(crew: Crew) -> None:
     with crew.workers("cancel", "cancel-a") as (worker,):
-        crew.put(app.cancellable.bind(), "cancel", "cancel")
+        instant = crew.put(app.cancellable.bind(), "cancel", "cancel")
         handling(worker, "cancel")
         crew.reports(ReportKind.CLAIMED, 1, task_id="cancel")
         crew.wait_applied()
-        crew.cancel_running("cancel")
+        with Client(crew.settings) as client:
+            verdict = client.cancel("cancel", running=True)
+        assert (verdict.kind, verdict.in_flight) == (VerdictKind.TOO_LATE, (instant,))
         seen = worker.wait_event("cancel_seen")
         assert seen["cancelled"] is True
         (end,) = crew.outcomes("cancel")
