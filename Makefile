@@ -19,7 +19,7 @@ DEV  := $(VENV)/.stamp-dev
 DEMO := $(firstword $(wildcard $(DEV)) $(VENV)/.stamp-demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo venv test lint check
+.PHONY: help demo venv test chaos lint check
 
 help: ## List these commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -30,8 +30,12 @@ demo: $(DEMO) ## Run everything on a real Kafka, kill parts of it, audit what ha
 venv: $(DEV) ## Make the development environment, .venv
 
 # Most tests wait for real sessions to end, so three processes finish in half the time of one.
-test: $(DEV) ## Run all tests
-	@$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+test: $(DEV) ## Run all tests but those of make chaos
+	@$(BIN)/python -m pytest -n 3 --dist worksteal -m 'not chaos' $(ARGS)
+
+# One at a time: they load the machine and kill parts of what they load it with.
+chaos: $(DEV) ## Run whole systems under load, and kill, stop, cut off and replace parts of them
+	@$(BIN)/python -m pytest -m chaos $(ARGS)
 
 lint: $(DEV) ## Style and format
 	@$(BIN)/ruff check .
