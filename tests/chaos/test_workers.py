@@ -28,10 +28,11 @@ from tickstream.model import Outcome, ReportKind
 pytestmark = [pytest.mark.kafka, pytest.mark.chaos]
 
 IN_FLIGHT = 300
-RATE_PER_S = 250
+RATE_PER_S = 500
 AHEAD_MS = 4_000
 """How far ahead tasks are scheduled while workers come and go."""
-GRACE_S = 5
+GRACE_S = 2
+BEYOND = "beyond the grace"
 
 
 @pytest.fixture
@@ -109,11 +110,13 @@ def test_a_dispatcher_that_slept_past_all_leases_expires_none(
     assert not [e for e in dispatcher.events if e["event"] == "lane_lost"]
 
 
-def test_a_rolling_restart_of_four_workers_wastes_no_attempt(crew: Crew) -> None:
+def test_a_rolling_restart_of_four_workers_wastes_no_attempt_but_what_exceeds_the_grace(crew: Crew) -> None:
     crew.wait_active(crew.dispatcher("dispatcher"))
     options = [f"--grace={GRACE_S}"]
     with ExitStack() as running:
         workers = running.enter_context(crew.workers("default", *"abcd", options=options))
+        crew.put(app.long.bind(), BEYOND, "default")
+        crew.reports(ReportKind.HEARTBEAT, 1, task_id=BEYOND)
         tasks: list[str] = []
         due = now_ms() + 500
         begun_ms = due
@@ -137,11 +140,14 @@ def test_a_rolling_restart_of_four_workers_wastes_no_attempt(crew: Crew) -> None
             ahead(now_ms() + AHEAD_MS)
         restarted_ms = now_ms()
         history = crew.outcomes(*tasks, timeout_s=90)
+        beyond = crew.outcomes(BEYOND)
     late = [h.started_ms - h.occurrence_ts for h in history]
     rate = len(tasks) * 1_000 / (due - begun_ms)
     show("rolling restart", tasks=len(tasks), per_s=round(rate), took_ms=restarted_ms - begun_ms)
     show("lateness", p50=percentile(late, 0.5), p99=percentile(late, 0.99), max=max(late))
-    show("abandoned", each=[e["abandoned"] for w in workers for e in w.events if e["event"] == "drained"])
+    abandoned = [e["abandoned"] for w in workers for e in w.events if e["event"] == "drained"]
+    assert sorted(abandoned) == [0, 0, 0, 1]
+    assert [(h.attempt, h.outcome) for h in beyond] == [(1, Outcome.LEASE_EXPIRED), (2, Outcome.SUCCEEDED)]
     runs = defaultdict(set)
     for worker, report in crew.reports(ReportKind.SUCCEEDED):
         runs[report.task_id].add((worker, report.run_id))
