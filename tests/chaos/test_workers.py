@@ -147,6 +147,10 @@ def test_a_rolling_restart_of_four_workers_wastes_no_attempt_but_what_exceeds_th
     show("lateness", p50=percentile(late, 0.5), p99=percentile(late, 0.99), max=max(late))
     abandoned = [e["abandoned"] for w in workers for e in w.events if e["event"] == "drained"]
     assert sorted(abandoned) == [0, 0, 0, 1]
+    for worker in workers:
+        # Its partitions are for others before the grace, not after it.
+        ending = [e["event"] for e in worker.events if e["event"] in ("draining", "revoked", "drained")]
+        assert ending[-3:] == ["draining", "revoked", "drained"]
     assert [(h.attempt, h.outcome) for h in beyond] == [(1, Outcome.LEASE_EXPIRED), (2, Outcome.SUCCEEDED)]
     runs = defaultdict(set)
     for worker, report in crew.reports(ReportKind.SUCCEEDED):

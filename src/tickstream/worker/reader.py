@@ -127,7 +127,7 @@ class QueueReader:
     # ------------------------------------------------------------------ the loop
 
     def serve(self) -> None:
-        """Read, hand out, commit, until stopped; then drain and leave the group.
+        """Read, hand out, commit, until stopped; then leave the group, and let what runs end.
 
         Raises BrokerUnavailable when the consumer cannot go on.
         """
@@ -140,11 +140,13 @@ class QueueReader:
                 self._give_back()
                 self._commits.if_due(self._consumer)
                 self._take(self._fetch())
-            self._drain()
+            drained_by = self._clock.monotonic() + self._grace_s
+            self._leave()
         finally:
             # Closing revokes what is left, and that commits.
             self._revoke_s = 0.0
             self._consumer.close()
+        self._drain(drained_by)
 
     def _settle(self) -> None:
         """Take note of what other threads said."""
@@ -351,18 +353,17 @@ class QueueReader:
         self._assignment.difference_update(partitions)
         self._halted.difference_update(partitions)
 
-    def _drain(self) -> None:
-        """Let what runs end within the grace; commit. The group is served meanwhile."""
-        self._pause()
+    def _leave(self) -> None:
+        """Claim and commit what runs, so that others have the partitions now and not after the grace."""
         dropped = self._drop(self._assignment)
         self._events.emit("draining", queue=self._queue, dropped=dropped, running=len(self._in_flight))
-        deadline = self._clock.monotonic() + self._grace_s
-        while self._in_flight and self._clock.monotonic() < deadline and not self._kill.wait(_ROUND_S):
-            self._commits.if_due(self._consumer)
-            self._consumer.poll(0)
-            self._settle()
         self._cover(self._assignment, self._revoke_s)
         self._commit_now(self._assignment)
+
+    def _drain(self, deadline: float) -> None:
+        """Let what runs end within the grace: its lease is renewed, and no report needs the group."""
+        while self._in_flight and self._clock.monotonic() < deadline and not self._kill.wait(_ROUND_S):
+            self._settle()
         # What was started and has not ended: its lease runs out, and another attempt is made.
         self._events.emit("drained", queue=self._queue, abandoned=len(self._in_flight))
 
