@@ -26,6 +26,8 @@ expect.set_options(timeout=DEADLINE_S * 1000)
 
 def _row(page: Page, section: str, task_id: str) -> list[str]:
     row = page.locator(f"#{section} tbody tr", has=page.get_by_role("link", name=task_id, exact=True))
+    # Reading texts waits for nothing: each list of the page has a request of its own.
+    expect(row).to_have_count(1)
     return [text.strip() for text in row.locator("th, td").all_inner_texts()]
 
 
