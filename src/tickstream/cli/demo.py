@@ -30,10 +30,12 @@ def demo(
 ) -> None:
     """Run everything on this machine for a minute, kill parts of it, and audit what happened.
 
-    Starts a real Kafka (or uses the one at TICKSTREAM_BOOTSTRAP), two dispatchers, two workers, projection and
-    dashboard; loads 10,000 tasks that fall due within a minute, cancels and replaces some of them, and kills a
-    dispatcher and a worker half way. Ends on Ctrl-C or after --for SECONDS (without a terminal: when all has
-    run) with the audit. Exit code 1 when a promise was broken. Nothing is left running or lying about.
+    Starts a real Kafka (or uses the one at TICKSTREAM_BOOTSTRAP), two
+    dispatchers, two workers, projection and dashboard; loads 10,000 tasks that
+    fall due within a minute, cancels and replaces some of them, and kills a
+    dispatcher and a worker half way. Ends on Ctrl-C or after --for SECONDS
+    (without a terminal: when all has run) with the audit. Exit code 1 when a
+    promise was broken. Nothing is left running or lying about.
 
     \b
     Examples:

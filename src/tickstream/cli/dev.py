@@ -57,9 +57,11 @@ def up(
 
     from tickstream.broker import DevBroker
     from tickstream.errors import BrokerUnavailable
-    from tickstream.ops.dev_broker import create_topics, kafka_runtime
+    from tickstream.ops.dev_broker import create_topics, kafka_runtime, require_free
     from tickstream.settings import cache_dir
 
+    if port is not None:
+        require_free(port)
     with stop_on_signals(unwind=True) as stop:
         runtime = kafka_runtime(cache_dir(), Console(stderr=True))
         with DevBroker.start(runtime=runtime, port=port, directory=data) as broker:

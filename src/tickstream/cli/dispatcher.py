@@ -37,8 +37,8 @@ def run(
 ) -> None:
     """Run until Ctrl-C or SIGTERM; a second one ends it at once.
 
-    Start as many as you like, on as many machines: they share the lanes among them. Each process keeps its
-    own store in DIR/0, DIR/1, …
+    Start as many as you like, on as many machines: they share the lanes among
+    them. Each process keeps its own store in DIR/0, DIR/1, …
 
     \b
     Examples:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Annotated, Final
 
 import typer
@@ -54,11 +55,21 @@ app.add_typer(schedule.app, name="schedule")
 app.command()(audit.audit)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tickstream {version('tickstream')}")
+        raise typer.Exit
+
+
 @app.callback()
 def tickstream(
     log_level: Annotated[
         LogLevel, typer.Option(envvar=_LOG_VARIABLE, help="What is logged to stderr.")
     ] = LogLevel.WARNING,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
 ) -> None:
     """A distributed timer, job scheduler and calendar on Kafka.
 

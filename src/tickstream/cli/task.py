@@ -167,9 +167,10 @@ def load(
 ) -> None:
     """Schedule every line of a file; nothing is loaded when a line is bad.
 
-    A line has task_id, handler, one of run_at (ISO 8601 with a zone) and offset_s (seconds from --start), and
-    may have payload (any JSON, or a text that goes as it is), queue and labels. Exit code 1 when not all of
-    them were accepted.
+    A line has task_id, handler, one of run_at (ISO 8601 with a zone) and
+    offset_s (seconds from --start), and may have payload (any JSON, or a text
+    that goes as it is), queue and labels. Exit code 2 when a line is bad, 1
+    when not all of them were accepted.
 
     \b
     Examples:
@@ -327,11 +328,18 @@ def _conclude(verdict: Verdict, json: bool) -> None:
 
 
 def _verdict_text(verdict: Verdict) -> str:
-    parts: list[Any] = [verdict.kind.value.lower().replace("_", " "), verdict.task_id]
+    from tickstream.model import VerdictKind
+
+    parts = [verdict.kind.value.lower().replace("_", " ")]
+    if verdict.kind in (VerdictKind.TOO_LATE, VerdictKind.ALREADY_RAN):
+        parts.append(f"({verdict.phase})")
+    parts.append(verdict.task_id)
     if verdict.occurrence_ts >= 0:
         parts += ["at", iso_utc(verdict.occurrence_ts)]
-    text = " ".join(parts) + f" (receipt {verdict.receipt})"
-    return f"{text}: {verdict.detail}" if verdict.detail else text
+    parts.append(f"(receipt {verdict.receipt})")
+    unknown = "there is no such task, or its end is long past" if verdict.kind is VerdictKind.UNKNOWN else ""
+    detail = verdict.detail or unknown
+    return " ".join(parts) + (f": {detail}" if detail else "")
 
 
 def _receipts(texts: list[str] | None) -> list[Receipt]:
@@ -348,6 +356,7 @@ def _row_value(row: Row) -> dict[str, Any]:
 
 
 def _row_text(row: Row) -> str:
+    run = f"attempt {row.attempt} on {row.worker}" if row.worker else ""
     late = "" if row.started_ms is None else f"started {row.started_ms - row.occurrence_ts} ms after"
     next_try = "" if row.retry_at_ms is None else f"attempt {row.attempt} at {iso_utc(row.retry_at_ms)}"
     parts = (
@@ -356,6 +365,7 @@ def _row_text(row: Row) -> str:
         f"{row.queue:<10}",
         f"{row.handler:<12}",
         row.task_id,
+        run,
         late,
         next_try,
         row.error or "",

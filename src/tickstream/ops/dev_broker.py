@@ -5,6 +5,7 @@ How Kafka is fetched and run is the broker package's.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from rich.progress import DownloadColumn
 from rich.progress import Progress as ProgressBar
 
 from tickstream.broker import Progress, Runtime, provision
+from tickstream.broker.config import HOST
+from tickstream.errors import InvalidInput
 from tickstream.kafka import Admin
 from tickstream.ops.topics import wanted_topics
 from tickstream.settings import Settings
@@ -36,6 +39,18 @@ def _shown_by(bar: ProgressBar) -> Callable[[Progress], None]:
         bar.update(bar.task_ids[0], completed=progress.bytes_done)
 
     return show
+
+
+def require_free(port: int) -> None:
+    """Kafka itself says in sixty lines of Java that its port is taken. Raises InvalidInput."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot listen on {HOST}:{port} ({error.strerror}); pass another --port, or none for a free one"
+            ) from None
 
 
 def create_topics(settings: Settings, queues: Iterable[str] = ()) -> list[str]:

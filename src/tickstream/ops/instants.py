@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from tickstream.errors import InvalidInput, NaiveDatetime
+from tickstream.errors import InvalidInput
 
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
@@ -28,7 +28,7 @@ def parse_duration(text: str) -> int:
 def parse_instant(text: str, now_ms: int) -> int:
     """Milliseconds since the epoch, UTC, of `now`, `now+30s`, `+30s`, `-5m` or ISO 8601 with a zone.
 
-    Raises InvalidInput, NaiveDatetime.
+    Raises InvalidInput.
     """
     text = text.strip()
     if text.lower() == "now":
@@ -42,7 +42,7 @@ def parse_instant(text: str, now_ms: int) -> int:
 def parse_iso(text: str) -> int:
     """Milliseconds since the epoch, UTC, of ISO 8601 with a zone; finer than a millisecond rounds up.
 
-    Raises InvalidInput, NaiveDatetime.
+    Raises InvalidInput.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -51,5 +51,5 @@ def parse_iso(text: str) -> int:
             f"{text!r} is no instant; write it as 2026-12-24T18:00:00+01:00 or 2026-12-24T17:00:00Z"
         ) from None
     if moment.tzinfo is None:
-        raise NaiveDatetime("time", text)
+        raise InvalidInput(f"{text!r} has no time zone; write {text}+01:00, or {text}Z for UTC")
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

@@ -35,7 +35,7 @@ class Display:
         if self._live is not None:
             # Not before there is something to show: the download draws a line of its own.
             self._live.start()
-            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
+            self._live.update(Text(line))
         elif self._clock.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
             self._printed_at = self._clock.monotonic()
             self.say(line)

@@ -36,7 +36,8 @@ class Seen(NamedTuple):
         late = "–" if self.late_p50_ms is None else f"{self.late_p50_ms}/{self.late_p99_ms}"
         return (
             f"{seconds:+4.0f} s  {self.scheduled:,} waiting, {self.in_flight:,} out, {self.succeeded:,} done, "
-            f"{self.cancelled:,} cancelled, {self.dead:,} dead; ms: late p50/p99 {late}, shown {self.staleness_ms:,} behind"
+            f"{self.cancelled:,} cancelled, {self.dead:,} dead; late p50/p99 {late} ms, "
+            f"shown {self.staleness_ms:,} ms behind"
         )
 
 
