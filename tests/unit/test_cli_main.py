@@ -1,5 +1,7 @@
 """The command line as a stranger meets it: quick help, exit codes by kind of error, no tracebacks."""
 
+import re
+import socket
 import subprocess
 import sys
 
@@ -59,6 +61,19 @@ def test_without_an_address_the_error_says_what_to_do(cli: Cli) -> None:
     assert (code, out) == (2, "")
     assert err.startswith("error: no broker is named")
     assert "tickstream dev up" in err
+
+
+def test_the_version(cli: Cli) -> None:
+    code, out, _ = cli("--version")
+    assert code == 0
+    assert re.fullmatch(r"tickstream \d+\.\d+\.\d+\n", out)
+
+
+def test_a_port_that_is_taken_is_told_before_kafka_starts(cli: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        code, _, err = cli("dev", "up", "--port", str(held.getsockname()[1]))
+    assert code == 2
+    assert "pass another --port" in err
 
 
 def test_an_address_where_nobody_answers(cli: Cli) -> None:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
-from importlib.metadata import version
 from typing import Annotated, Final
 
 import typer
@@ -57,6 +56,8 @@ app.command()(audit.audit)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"tickstream {version('tickstream')}")
         raise typer.Exit
 
