@@ -356,7 +356,7 @@ def _row_value(row: Row) -> dict[str, Any]:
 
 
 def _row_text(row: Row) -> str:
-    run = f"attempt {row.attempt} on {row.worker}" if row.worker else ""
+    run = f"attempt {row.attempt} on {row.worker}" if row.worker and row.retry_at_ms is None else ""
     late = "" if row.started_ms is None else f"started {row.started_ms - row.occurrence_ts} ms after"
     next_try = "" if row.retry_at_ms is None else f"attempt {row.attempt} at {iso_utc(row.retry_at_ms)}"
     parts = (
