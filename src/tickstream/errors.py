@@ -156,7 +156,7 @@ class BucketStopped(TickstreamError):
 # --------------------------------------------------------------------------- recovery asked of the projection
 
 
-class DataDirInUse(TickstreamError):
+class DataDirInUse(InvalidInput):
     """Another process keeps its data in this directory."""
 
     def __init__(self, data_dir: object) -> None:

@@ -322,24 +322,9 @@ def _conclude(verdict: Verdict, json: bool) -> None:
         "detail": verdict.detail,
         "in_flight": list(verdict.in_flight),
     }
-    Output(json).result(value, _verdict_text(verdict))
+    Output(json).result(value, str(verdict))
     if verdict.kind not in (VerdictKind.SCHEDULED, VerdictKind.REPLACED, VerdictKind.CANCELLED):
         raise typer.Exit(1)
-
-
-def _verdict_text(verdict: Verdict) -> str:
-    from tickstream.model import VerdictKind
-
-    parts = [verdict.kind.value.lower().replace("_", " ")]
-    if verdict.kind in (VerdictKind.TOO_LATE, VerdictKind.ALREADY_RAN):
-        parts.append(f"({verdict.phase})")
-    parts.append(verdict.task_id)
-    if verdict.occurrence_ts >= 0:
-        parts += ["at", iso_utc(verdict.occurrence_ts)]
-    parts.append(f"(receipt {verdict.receipt})")
-    unknown = "there is no such task, or its end is long past" if verdict.kind is VerdictKind.UNKNOWN else ""
-    detail = verdict.detail or unknown
-    return " ".join(parts) + (f": {detail}" if detail else "")
 
 
 def _receipts(texts: list[str] | None) -> list[Receipt]:

@@ -34,7 +34,7 @@ from tickstream.dispatcher.ownership import Action, Confirm, Late, Ownership, St
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.errors import (
     BrokerUnavailable,
-    InvalidInput,
+    DataDirInUse,
     LaneLost,
     LayoutMismatch,
     RetryTransaction,
@@ -76,8 +76,8 @@ def run_dispatcher(
 ) -> None:
     """Run one dispatcher process until `stop` is set.
 
-    `data_dir/index` holds its store. `supervised`: also end when the parent process has. Raises BrokerUnavailable, LayoutMismatch, InvalidInput
-    (the directory is in use), StoreCorrupted (restart: it is wiped and restored).
+    `data_dir/index` holds its store. `supervised`: also end when the parent process has. Raises
+    BrokerUnavailable, LayoutMismatch, DataDirInUse, StoreCorrupted (restart: it is wiped and restored).
     """
     with _Process(
         settings,
@@ -344,9 +344,7 @@ def _lock(data_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise InvalidInput(
-                f"{data_dir} is in use by another dispatcher process; give each its own --data"
-            ) from error
+            raise DataDirInUse(data_dir) from error
         yield
 
 

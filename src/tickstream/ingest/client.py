@@ -209,16 +209,15 @@ class Client:
         """
         if wait is None:
             return BulkSchedule(self._sender, self._requests, self._ids).run(items)
-        return BulkSchedule(
-            self._sender, self._requests, self._ids, self._answers(), wait.total_seconds()
-        ).run(items)
+        wait_s = _seconds("wait", wait)
+        return BulkSchedule(self._sender, self._requests, self._ids, self._answers(), wait_s).run(items)
 
     def _ask(self, command: Command, located: tuple[int, bytes, bytes], timeout: timedelta) -> Verdict:
         asking = self._answers()
         asking.expect(command.command_id)
         try:
             submission = self._sender.send(command.command_id, located, asking.reply)
-            question = Question(command, submission, 0, timeout.total_seconds())
+            question = Question(command, submission, 0, _seconds("wait or timeout", timeout))
             question.sent(self._clock.monotonic())
             return asking.verdict(question)
         finally:
@@ -339,3 +338,10 @@ def _bound(name: str, value: datetime | int | None) -> str | None:
     if isinstance(value, datetime):
         return str(instant_ms(name, value, None))
     return str(instant_ms(name, None, value))
+
+
+def _seconds(name: str, span: timedelta) -> float:
+    """`span` in seconds. Raises InvalidInput when it is none."""
+    if not isinstance(span, timedelta):
+        raise InvalidInput(f"{name}={span!r} is no timedelta; write timedelta(seconds=…)")
+    return span.total_seconds()

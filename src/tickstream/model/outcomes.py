@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from tickstream.clock import iso_utc
 from tickstream.model.commands import NEVER, Receipt, Rev
 from tickstream.model.tasks import Outcome, VerdictKind
 
@@ -126,11 +127,22 @@ class Verdict(NamedTuple):
     in_flight: tuple[int, ...]
     """occurrence_ts of every run still in flight."""
 
+    def __str__(self) -> str:
+        """The answer in words: `too late (succeeded) mail:42 at 2026-…Z (receipt 3:1207:0)`."""
+        parts = [self.kind.value.lower().replace("_", " ")]
+        if self.kind in (VerdictKind.TOO_LATE, VerdictKind.ALREADY_RAN):
+            parts.append(f"({self.phase})")
+        parts.append(self.task_id)
+        if self.occurrence_ts != NEVER:
+            parts += ["at", iso_utc(self.occurrence_ts)]
+        parts.append(f"(receipt {self.receipt})")
+        unknown = self.kind is VerdictKind.UNKNOWN
+        detail = self.detail or ("there is no such task, or its end is long past" if unknown else "")
+        return " ".join(parts) + (f": {detail}" if detail else "")
+
 
 class DeadReason(Enum):
     """Why a record lies in `dead-letter`."""
 
     GAVE_UP = "gave_up"
     UNDECODABLE = "undecodable"
-    WRONG_BUCKET = "wrong_bucket"
-    ENGINE_ERROR = "engine_error"
