@@ -260,18 +260,8 @@ class Lane:
             if added is not None:
                 # A late insert may lie before the place from which the due index is read.
                 bucket.due_since_ms = min(bucket.due_since_ms, added)
-            self._hold(outcome)
-
-    def _hold(self, outcome: BucketOutcome) -> None:
-        """Keep the leases as the committed state has them."""
-        now = self.clock.monotonic()
-        for task_id, task in outcome.after.items():
-            self.leases.keep_only(outcome.bucket, task_id, task.state)
-        for lease in outcome.leases:
-            self.leases.begin(outcome.bucket, lease, now)
-            self.leases.keep_only(outcome.bucket, lease.task_id, outcome.after[lease.task_id].state)
-        for report in outcome.heartbeats:
-            self.leases.renew(outcome.bucket, report, now)
+            held = self.clock.monotonic()
+            self.leases.follow(outcome.bucket, outcome.after, outcome.leases, outcome.heartbeats, held)
 
     def _reply(self, outcomes: list[BucketOutcome]) -> None:
         for outcome in outcomes:

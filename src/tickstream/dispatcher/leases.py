@@ -7,10 +7,10 @@ monotonic clock, so that a step of the wall clock expires nothing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tickstream.dispatcher.decision import Lease
+from tickstream.dispatcher.decision import Lease, Task
 from tickstream.model import NEVER, Report, TaskState
 
 
@@ -46,6 +46,26 @@ class LeaseBook:
 
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
+
+    def follow(
+        self,
+        bucket: int,
+        tasks: Mapping[str, Task],
+        claims: Iterable[Lease],
+        heartbeats: Iterable[Report],
+        now: float,
+    ) -> None:
+        """Take over what one bucket's share of a committed transaction came to.
+
+        `tasks`: every task changed, as it is now.
+        """
+        for lease in claims:
+            self.begin(bucket, lease, now)
+        for task_id, task in tasks.items():
+            # Also what was claimed and has ended in this very transaction.
+            self.keep_only(bucket, task_id, task.state)
+        for report in heartbeats:
+            self.renew(bucket, report, now)
 
     def begin(self, bucket: int, lease: Lease, now: float) -> None:
         """A Claimed was applied: the lease starts, for this holder alone."""

@@ -17,7 +17,7 @@ from tickstream.codec import (
     encode_command,
     encode_reports,
 )
-from tickstream.dispatcher.bucket import BucketOutcome, BucketTurn
+from tickstream.dispatcher.bucket import BucketTurn
 from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.leases import Expired, LeaseBook
 from tickstream.dispatcher.ports import OutRecord
@@ -170,24 +170,14 @@ class Harness:
         encoded = encode_outcome(outcome, _NAMES, BUCKETS)
         self._timers.apply(outcome)
         self._progress[bucket] = outcome.progress
-        self._hold(outcome)
+        held = self.clock.monotonic()
+        self._leases.follow(bucket, outcome.after, outcome.leases, outcome.heartbeats, held)
         self.history.extend(outcome.history)
         self.signals.extend(outcome.signals)
         self.log.extend(encoded.records)
         for queue, work in outcome.work:
             self._work[queue].append(work)
         return [reply.verdict for reply in outcome.replies]
-
-    def _hold(self, outcome: BucketOutcome) -> None:
-        """Keep the leases as a lane does."""
-        now = self.clock.monotonic()
-        for task_id, task in outcome.after.items():
-            self._leases.keep_only(outcome.bucket, task_id, task.state)
-        for lease in outcome.leases:
-            self._leases.begin(outcome.bucket, lease, now)
-            self._leases.keep_only(outcome.bucket, lease.task_id, outcome.after[lease.task_id].state)
-        for report in outcome.heartbeats:
-            self._leases.renew(outcome.bucket, report, now)
 
 
 class HarnessClient:
