@@ -613,6 +613,18 @@ class TestEndProbe:
         assert alarm["bucket"] == 2
         assert "transaction open" in str(alarm["reason"])
 
+    def test_a_stopped_bucket_is_not_waited_for(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        bench.world.ends = dict.fromkeys(bench.world.assigned, 0) | {(Input.COMMANDS, 2): 3}
+        run(lane)
+        run(lane)
+        bench.world.incoming.append(BucketStopped(2, "gone"))
+        run(lane)
+        for _ in range(9):
+            bench.clock.advance(1_000)
+            run(lane)
+        assert bench.alarms() == ["gone"]
+
     def test_an_idle_lane_writes_one_transaction_a_second(self, bench: Bench) -> None:
         lane = bench.take_over()
         bench.world.ends = {(source, b): 0 for source in Input for b in BUCKETS}

@@ -84,6 +84,8 @@ class Freshness:
                 # A bucket that lags keeps the older question: a newer one it would reach later still.
                 ends = {source: answer.get((source, bucket), 0) for source in Input}
                 self._asked.setdefault(bucket, _Asked(*self._t0, ends))
+        for stopped in self._asked.keys() - set(buckets):
+            del self._asked[stopped]  # it is nobody's to reach any more
         if self._asked:
             self._settle(reached())
         now = self._clock.monotonic()
