@@ -152,7 +152,8 @@ class LocalWorker:
         self._error: TickstreamError | None = None
         self._options: dict[str, Any] = {
             "queues": ["default"],
-            "concurrency": 4,
+            # Slots for all: without a dispatcher, work that a busy moment hands back does not return.
+            "concurrency": 64,
             "grace_s": 5.0,
             "worker_id": "local",
             "session_ms": 2_000,
