@@ -22,9 +22,14 @@ def stop_on_signals(*, unwind: bool = False, supervised: bool = False) -> Iterat
     """
     stop = threading.Event()
 
+    asked = False
+
     def handle(number: int, _: FrameType | None) -> None:
-        if not stop.is_set():
-            stop.set()
+        nonlocal asked
+        if not asked:
+            asked = True
+            # Not on this thread: the signal may have found it inside wait(), holding the event's own lock.
+            threading.Thread(target=stop.set, name="stop").start()
         elif unwind:
             raise KeyboardInterrupt
         else:
