@@ -18,7 +18,6 @@ from tickstream.kafka.clients import (
 from tickstream.kafka.messages import place
 from tickstream.kafka.recovery import (
     is_evicted,
-    is_fenced,
     is_out_of_range,
     transaction_error,
     transaction_errors,
@@ -36,7 +35,6 @@ __all__ = [
     "TopicPartition",
     "end_of",
     "is_evicted",
-    "is_fenced",
     "is_out_of_range",
     "lanes_consumer",
     "partitioner",

@@ -148,11 +148,6 @@ class Admin:
         for tp, future in futures.items():
             self._result(future, f"purge {tp.topic}")
 
-    def groups_empty(self, group: str) -> bool:
-        """Whether the consumer group has no members."""
-        future = self._client.describe_consumer_groups([group])[group]
-        return not self._result(future, f"describe group {group}").members
-
     def delete_groups(self, groups: Sequence[str]) -> None:
         """Delete the consumer groups (demo). One whose dead members have not timed out yet stays."""
         for name, future in self._client.delete_consumer_groups(list(groups)).items():

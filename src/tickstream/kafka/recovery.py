@@ -36,11 +36,6 @@ def transaction_error(error: KafkaError) -> LaneLost | RetryTransaction:
     return LaneLost(f"{error.name()}: {error.str()}")
 
 
-def is_fenced(error: KafkaError) -> bool:
-    """Whether a newer owner (or the coordinator's time-out) took this producer's id."""
-    return error.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-
-
 def is_evicted(error: KafkaError) -> bool:
     """Whether the group has thrown this member out. Any other refusal of a commit is no word about that."""
     return error.code() in (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_INSTANCE_ID)
