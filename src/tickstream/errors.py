@@ -153,6 +153,22 @@ class BucketStopped(TickstreamError):
         super().__init__(f"bucket {bucket} is stopped: {reason}")
 
 
+class ProcessKeepsFailing(TickstreamError):
+    """A child process ends again and again, and starting it once more is of no use."""
+
+    def __init__(self, index: int, times: int, code: int) -> None:
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        often = (
+            f"{times} times in a row, each time soon after its start, the last time"
+            if times > 1
+            else "at once"
+        )
+        super().__init__(
+            f"dispatcher process {index} ended {often} with {how}; it is not started again. What it said stands "
+            "above: remove the cause, then start this command again"
+        )
+
+
 # --------------------------------------------------------------------------- recovery asked of the projection
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from tickstream.codec import (
     split_timers_key,
     timers_key,
 )
+from tickstream.dispatcher.freshness import Freshness
 from tickstream.dispatcher.lane import Lane, LanePorts
 from tickstream.dispatcher.ports import Input, InputRecord, LogFacts, LogRecord, OutRecord, Side
 from tickstream.dispatcher.takeover import MAX_STORE_AGE_MS, TakeOver
@@ -633,6 +635,22 @@ class TestEndProbe:
             run(lane)
             bench.clock.advance(100)
         assert len(bench.world.calls) == 3
+
+    def test_lanes_that_became_active_together_write_at_different_moments(self) -> None:
+        moments = []
+        for number in range(16):
+            clock, world = ManualClock(), World()
+            world.ends = {(Input.COMMANDS, 0): 0, (Input.REPORTS, 0): 0}
+            freshness = Freshness(world, clock, 1_000, number, lambda *_: None)
+            written = []
+            for ms in range(5_000):
+                if freshness.drive([0], dict, None):
+                    written.append(ms)
+                clock.advance(1)
+            assert {round(b - a, -1) for a, b in itertools.pairwise(written[1:])} == {1_000}
+            moments.append(written[-1] % 1_000)
+        apart = [b - a for a, b in itertools.pairwise(sorted(moments))]
+        assert min(apart) >= 1_000 / 16 / 2
 
     def test_a_resend_from_the_middle_of_an_array_goes_on_there(self, bench: Bench) -> None:
         position = InputPosition(COMMANDS_ID, 4, 1, 5)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tickstream.cli.exit_codes import UNAVAILABLE, WRONG_USAGE
 from tickstream.cli.options import Bootstrap, DataDir, Json, Prefix, SessionMs, settings_from
 from tickstream.cli.output import Output
 from tickstream.cli.running import stop_on_signals
@@ -83,9 +84,17 @@ def _run_several(
     command: _Child, processes: int, output: Output, stop: threading.Event, *, restart: bool
 ) -> None:
     from tickstream.clock import SystemClock
-    from tickstream.dispatcher.supervisor import supervise
+    from tickstream.dispatcher.supervisor import ExitCodes, supervise
 
-    supervise(command, processes, events=output.event, stop=stop, clock=SystemClock(), restart=restart)
+    supervise(
+        command,
+        processes,
+        events=output.event,
+        stop=stop,
+        clock=SystemClock(),
+        codes=ExitCodes(WRONG_USAGE, UNAVAILABLE),
+        restart=restart,
+    )
 
 
 class _Child:

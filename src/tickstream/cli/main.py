@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from tickstream.cli import audit, dashboard, demo, dev, dispatcher, projection, schedule, task, topics, worker
+from tickstream.cli.exit_codes import NO, UNAVAILABLE, WRONG_USAGE
 from tickstream.cli.running import log_to_stderr
 from tickstream.errors import (
     BrokerUnavailable,
@@ -21,9 +22,6 @@ from tickstream.errors import (
     VerdictTimeout,
 )
 
-NO: Final = 1
-USAGE: Final = 2
-UNAVAILABLE: Final = 3
 _LOG_VARIABLE: Final = "TICKSTREAM_LOG"
 
 
@@ -101,7 +99,7 @@ def exit_code(error: TickstreamError) -> int:
     """2: the call was wrong. 3: somebody did not answer. 1: everything else that was refused."""
     match error:
         case InvalidInput():
-            return USAGE
+            return WRONG_USAGE
         case BrokerUnavailable() | DashboardUnavailable() | SendFailed() | VerdictTimeout():
             return UNAVAILABLE
         case _:

@@ -18,6 +18,9 @@ HIDDEN_AFTER_S: Final = 5.0
 _AGAIN_AFTER_S: Final = 60.0
 _LEASE_PROBE_S: Final = 0.05
 """How soon after a lease's end the broker is asked; also the shortest time between two questions."""
+_GOLDEN: Final = 0.618033988749895
+_SOONEST: Final = 0.5
+"""The part of a period that passes at least between two questions of the rhythm."""
 _ANSWER_WAIT_S: Final = 0.01
 """How long a lane may sleep while the broker is answering."""
 
@@ -33,11 +36,16 @@ class _Asked(NamedTuple):
 class Freshness:
     """Drives the end probe of a lane. Touched by the lane's thread only."""
 
-    def __init__(self, ends: Ends, clock: Clock, probe_ms: int, hidden: Callable[[int, str], None]) -> None:
+    def __init__(
+        self, ends: Ends, clock: Clock, probe_ms: int, lane: int, hidden: Callable[[int, str], None]
+    ) -> None:
         """`hidden(bucket, reason)` is told of accepted records that nobody can read."""
         self._ends = ends
         self._clock = clock
         self._every_s = probe_ms / 1000
+        # Lanes that became active together, in one process or many, ask and write at different moments of
+        # the second: multiples of the golden section lie far from each other, however many there are.
+        self._phase = lane * _GOLDEN % 1
         self._hidden = hidden
         self._due = 0.0
         self._t0 = (0, 0.0)
@@ -90,14 +98,19 @@ class Freshness:
             self._settle(reached())
         now = self._clock.monotonic()
         if not self._ends.pending() and now >= self._next(deadline):
-            # Lanes of one process start at different moments, which staggers them.
-            self._due = now + self._every_s
             self._t0 = (self._clock.wall_ms(), now)
+            if now >= self._due:
+                self._due = now + self._until_own_moment_s(self._t0[0])
             self._ends.ask()
         if answer is None or now - self._written < self._every_s / 2:
             return False  # also an extra question, for a lease: it licenses, and writes nothing
         self._written = now
         return True
+
+    def _until_own_moment_s(self, wall_ms: int) -> float:
+        """From half a period on: until the lane's own moment in it, seconds."""
+        share = (self._phase - wall_ms / 1000 / self._every_s) % 1
+        return (share if share >= _SOONEST else share + 1) * self._every_s
 
     def _settle(self, reached: Positions) -> None:
         for bucket, asked in list(self._asked.items()):

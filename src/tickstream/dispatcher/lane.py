@@ -90,7 +90,9 @@ class Lane:
     _freshness: Freshness = field(init=False)
 
     def __post_init__(self) -> None:
-        self._freshness = Freshness(self.ports.ends, self.clock, self.settings.probe_ms, self._alarm)
+        self._freshness = Freshness(
+            self.ports.ends, self.clock, self.settings.probe_ms, self.number, self._alarm
+        )
 
     def run_once(self) -> Iterator[str]:
         """One transaction, or a wait that brought nothing.

@@ -32,6 +32,7 @@ from tickstream.dispatcher.killpoints import KillSwitch
 from tickstream.dispatcher.lane import Events, Lane, LanePorts
 from tickstream.dispatcher.ownership import Action, Confirm, Late, Ownership, Start, Stop
 from tickstream.dispatcher.takeover import TakeOver
+from tickstream.dispatcher.vigilance import ClockWatch, Repeats
 from tickstream.errors import (
     BrokerUnavailable,
     DataDirInUse,
@@ -122,10 +123,13 @@ class _Process:
     _notes: queue.SimpleQueue[Callable[[], list[Action]]] = field(default_factory=queue.SimpleQueue)
     """What lanes' threads have to say to `Ownership`, done on the main thread."""
     _fatal: list[Exception] = field(default_factory=list)
+    _watch: ClockWatch = field(init=False)
+    _repeats: Repeats = field(init=False)
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def __enter__(self) -> _Process:
         self.instance = self.instance or f"{os.uname().nodename}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+        self._watch, self._repeats = ClockWatch(self.clock), Repeats(self.clock)
         self._names = TopicNames(self.settings.prefix)
         self._admin = Admin(self.settings)
         self._layout = self._admin.layout()
@@ -165,7 +169,9 @@ class _Process:
                 return
             message = self._group.poll(_POLL_S)
             if message is not None and (error := message.error()) is not None:
-                self.events({"event": "group_error", "reason": error.str()})
+                self._trouble(f"the group of dispatchers: {error.str()}")
+            if step_ms := self._watch.look():
+                self.events({"event": "clock_stepped", "by_ms": step_ms, "steps": self._watch.steps})
             while not self._notes.empty():
                 self._carry_out(self._notes.get()())
             self._carry_out(self._owner.tick(self.clock.monotonic()))
@@ -177,7 +183,12 @@ class _Process:
         try:
             self._facts.refresh()
         except (BrokerUnavailable, LayoutMismatch) as error:
-            self.events({"event": "broker_unavailable", "reason": str(error)})
+            self._trouble(f"the queues that exist cannot be asked for: {error}")
+
+    def _trouble(self, reason: str) -> None:
+        """An alarm, repeated once a minute while its reason lasts."""
+        if self._repeats.tell(reason):
+            self.events({"event": "alarm", "reason": reason})
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)
