@@ -132,6 +132,27 @@ class RetryTransaction(TickstreamError):
     """The transaction was aborted; its decisions are void, the same batch is decided again."""
 
 
+class RecordRefused(RetryTransaction):
+    """The log does not take a record for what it holds: the same batch would be refused again."""
+
+
+class RecordTooLarge(TickstreamError):
+    """A decision came to a record that no topic takes."""
+
+    def __init__(self, topic: str, size: int, limit: int) -> None:
+        super().__init__(f"a record of {size} bytes for {topic}, the limit is {limit}")
+
+
+class BatchPoisoned(TickstreamError):
+    """A batch cannot be applied as it is: halve it, until what is wrong stands alone."""
+
+    def __init__(self, reason: str, *, by_content: bool) -> None:
+        self.reason = reason
+        self.by_content = by_content
+        """It is what the batch holds. Else it may be the broker, and no element is to blame."""
+        super().__init__(reason)
+
+
 class StoreCorrupted(TickstreamError):
     """The local store cannot be trusted: wipe it and restore it from the changelog."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from tickstream.codec import ReportBatch, decode_batch, decode_reports
+from tickstream.codec import decode_batch, decode_reports, encode_batch, encode_reports
 from tickstream.dispatcher.decision import NO_TASK, Answer, Decision, Ended, Lease, Rules, Sent, Task
 from tickstream.dispatcher.engine import apply_command, apply_due
 from tickstream.dispatcher.leases import Expired
@@ -46,12 +46,16 @@ class TaskView(Protocol):
 
 
 class DeadLetter(NamedTuple):
-    """A record for `dead-letter`. `reason` and `detail` go into its headers."""
+    """A record for `dead-letter`. All but its key and value goes into its headers."""
 
     task_id: str
     value: bytes
     reason: DeadReason
     detail: str
+    source: str
+    """What `value` is: a message of `commands` or `reports`, or the body of `work`."""
+    queue: str = ""
+    """Of work."""
 
 
 class Reply(NamedTuple):
@@ -80,6 +84,8 @@ class BucketOutcome(NamedTuple):
     heartbeats: list[Report]
     """They change no task: soft state of the lane."""
     signals: list[Signal]
+    alarms: list[str]
+    """What a person must hear of, once it is committed."""
     progress: Progress
 
 
@@ -107,11 +113,24 @@ class BucketTurn:
         self._leases: list[Lease] = []
         self._heartbeats: list[Report] = []
         self._signals: list[Signal] = []
+        self._alarms: list[str] = []
 
     # ------------------------------------------------------------------ inputs
 
-    def commands(self, offset: int, leader_epoch: int, appended_ms: int, value: bytes | None) -> None:
-        """One message of `commands`, from the element on which the position stands."""
+    def commands(
+        self,
+        offset: int,
+        leader_epoch: int,
+        appended_ms: int,
+        value: bytes | None,
+        *,
+        until: int | None = None,
+        given_up: str = "",
+    ) -> None:
+        """One message of `commands`, from the element on which the position stands to before `until`.
+
+        `given_up`: why its elements are put aside instead of applied.
+        """
         position = self._progress.commands
         first = position.item if position.offset == offset else 0
         try:
@@ -119,28 +138,49 @@ class BucketTurn:
         except CodecError as error:
             self._unreadable("commands", offset, value, error)
         else:
-            elements = zip(batch.commands[first:], batch.encoded[first:], strict=True)
+            elements = zip(batch.commands[first:until], batch.encoded[first:until], strict=True)
             for item, (command, encoded) in enumerate(elements, first):
-                answer = self._command(Sent(command, encoded, Rev(offset, item), appended_ms))
+                sent = Sent(command, encoded, Rev(offset, item), appended_ms)
+                if given_up:
+                    letter = encode_batch(batch.client_id, batch.reply, [encoded])
+                    answer = self._put_aside(sent, letter, given_up)
+                else:
+                    answer = self._command(sent)
                 if batch.reply >= 0:
                     self._replies.append(
                         Reply(batch.client_id, batch.reply, self._verdict(command, answer, offset, item))
                     )
+        after = (offset + 1, 0) if until is None else (offset, until)
         self._progress = self._progress._replace(
-            commands=InputPosition(position.topic_id, offset + 1, 0, leader_epoch)
+            commands=InputPosition(position.topic_id, *after, leader_epoch)
         )
 
-    def reports(self, offset: int, leader_epoch: int, value: bytes | None) -> None:
-        """One message of `reports`."""
+    def reports(
+        self,
+        offset: int,
+        leader_epoch: int,
+        value: bytes | None,
+        *,
+        until: int | None = None,
+        given_up: str = "",
+    ) -> None:
+        """One message of `reports`; as for `commands`."""
         position = self._progress.reports
+        first = position.item if position.offset == offset else 0
         try:
             batch = decode_reports(value)
         except CodecError as error:
             self._unreadable("reports", offset, value, error)
         else:
-            self._reports(batch)
+            for report in batch.reports[first:until]:
+                if given_up:
+                    letter = encode_reports(batch.worker, [report])
+                    self._letter(report.task_id, letter, given_up, "reports")
+                else:
+                    self._report(report, batch.worker)
+        after = (offset + 1, 0) if until is None else (offset, until)
         self._progress = self._progress._replace(
-            reports=InputPosition(position.topic_id, offset + 1, 0, leader_epoch)
+            reports=InputPosition(position.topic_id, *after, leader_epoch)
         )
 
     def due(self, entry: DueEntry) -> None:
@@ -175,6 +215,7 @@ class BucketTurn:
             self._leases,
             self._heartbeats,
             self._signals,
+            self._alarms,
             self._progress._replace(work_number=self._work_number, history_number=self._history_number),
         )
 
@@ -203,13 +244,26 @@ class BucketTurn:
         assert decision.answer is not None
         return decision.answer
 
-    def _reports(self, batch: ReportBatch) -> None:
-        for report in batch.reports:
-            if report.kind is ReportKind.HEARTBEAT:
-                self._heartbeats.append(report)
-                continue
-            task = self._task(report.task_id)
-            self._take(report.task_id, apply_report(task, report, batch.worker, self._now_ms, self._rules))
+    def _report(self, report: Report, worker: str) -> None:
+        if report.kind is ReportKind.HEARTBEAT:
+            self._heartbeats.append(report)
+            return
+        task = self._task(report.task_id)
+        self._take(report.task_id, apply_report(task, report, worker, self._now_ms, self._rules))
+
+    # ------------------------------------------------------------------ what cannot be applied
+
+    def _put_aside(self, sent: Sent, letter: bytes, why: str) -> Answer:
+        """A command on which the dispatcher itself failed: kept whole, answered, and its task is as it was."""
+        self._letter(sent.command.task_id, letter, why, "commands")
+        detail = (
+            f"the dispatcher failed on this command ({why}); it is kept in dead-letter and can be replayed"
+        )
+        return Answer(VerdictKind.REJECTED, "", detail=detail)
+
+    def _letter(self, task_id: str, value: bytes, why: str, source: str) -> None:
+        self._dead.append(DeadLetter(task_id, value, DeadReason.FAULT, why, source))
+        self._alarms.append(f"an element of {source} for task {task_id!r} lies in dead-letter: {why}")
 
     def _task(self, task_id: str) -> Task:
         task = self._after.get(task_id)
@@ -271,7 +325,8 @@ class BucketTurn:
             )
         )
         if ended.body:
-            self._dead.append(DeadLetter(task_id, ended.body, DeadReason.GAVE_UP, ended.error))
+            letter = DeadLetter(task_id, ended.body, DeadReason.GAVE_UP, ended.error, "work", ended.queue)
+            self._dead.append(letter)
 
     def _verdict(self, command: Command, answer: Answer, offset: int, item: int) -> Verdict:
         return Verdict(
@@ -287,4 +342,5 @@ class BucketTurn:
 
     def _unreadable(self, topic: str, offset: int, value: bytes | None, error: CodecError) -> None:
         where = f"{topic} bucket {self._bucket} offset {offset}: {error}"
-        self._dead.append(DeadLetter("", value or b"", DeadReason.UNDECODABLE, where))
+        self._dead.append(DeadLetter("", value or b"", DeadReason.UNDECODABLE, where, topic))
+        self._alarms.append(where)

@@ -42,6 +42,7 @@ from tickstream.kafka import (
     state_consumer,
     transaction_errors,
     transactional_producer,
+    undelivered,
 )
 from tickstream.model import NEVER
 from tickstream.settings import LaneSettings, Settings
@@ -95,9 +96,10 @@ class KafkaTransactions:
     def flush(self, side: Side) -> None:
         with transaction_errors():
             left = self._producers[side].flush(self._flush_s)
-        if self._failed is not None or left:
-            reason = self._failed.str() if self._failed else f"{left} records undelivered"
-            raise RetryTransaction(f"not every record was delivered: {reason}")
+        if self._failed is not None:
+            raise undelivered(self._failed)
+        if left:
+            raise RetryTransaction(f"not every record was delivered: {left} are under way")
 
     def commit(self, side: Side) -> Mapping[int, int]:
         with transaction_errors():

@@ -9,25 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from tickstream.clock import Clock
 from tickstream.codec import encode_signal
+from tickstream.dispatcher.batch import Batch, Piece, halves
 from tickstream.dispatcher.bucket import BucketOutcome, BucketTurn
 from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.freshness import Freshness
-from tickstream.dispatcher.leases import Expired, LeaseBook
+from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
-from tickstream.errors import BucketStopped, LaneLost, RetryTransaction, StoreRefused
-from tickstream.model import DeadReason, DueEntry, Progress
+from tickstream.errors import (
+    BatchPoisoned,
+    BucketStopped,
+    LaneLost,
+    RecordRefused,
+    RetryTransaction,
+    StoreCorrupted,
+    StoreFailed,
+    StoreRefused,
+)
+from tickstream.model import Progress
 from tickstream.settings import EngineSettings, LaneSettings
 from tickstream.timer_store import BucketMeta, TimerStore
 from tickstream.topics import TopicNames
 
 Events = Callable[[Mapping[str, object]], None]
 _TRIES: Final = 3
-"""Aborts of one batch before the lane is taken over anew."""
+"""Aborts of one batch before it is halved."""
 _IDLE_WAIT_S: Final = 0.2
 """The longest wait in one poll, so that a stop request is seen soon."""
 
@@ -56,17 +66,6 @@ class OwnedBucket:
     progress: Progress
     due_since_ms: int = 0
     """Nothing in the due index lies before this instant."""
-
-
-class Batch(NamedTuple):
-    """What one transaction is made of."""
-
-    inputs: list[InputRecord]
-    due: dict[int, list[DueEntry]]
-    expired: list[Expired]
-    heartbeat: bool
-    """Write the Progress of every bucket, changed or not."""
-    now_ms: int
 
 
 @dataclass(slots=True)
@@ -104,17 +103,37 @@ class Lane:
         except BucketStopped as stopped:
             self._stop(stopped)
             return
-        if not (batch.inputs or batch.due or batch.expired or (batch.heartbeat and self.owned)):
+        if not batch.empty:
+            yield "lane.taken"
+            yield from self._carry_out(batch)
+
+    def _carry_out(self, batch: Batch) -> Iterator[str]:
+        """Decide and commit: the batch whole, or halved until what cannot be applied stands alone."""
+        for stopped in batch.touched - self.owned.keys():
+            batch = batch.without(stopped)
+        if batch.empty or not self.owned:
             return
-        yield "lane.taken"
+        try:
+            yield from self._transact(batch)
+        except BatchPoisoned as poisoned:
+            parts = halves(batch, self._applied)
+            if parts is None:
+                yield from self._give_up(batch, poisoned)
+            else:
+                for part in parts:
+                    yield from self._carry_out(part)
+
+    def _transact(self, batch: Batch) -> Iterator[str]:
+        """One transaction, decided anew after an abort. Raises BatchPoisoned, LaneLost."""
+        reason, by_content = "", False
         for _ in range(_TRIES):
-            outcomes = self._decide(batch)  # 2
-            encoded = [encode_outcome(o, self.names, self.buckets) for o in outcomes]
+            outcomes, encoded = self._decided(batch)  # 2
             yield "lane.decided"
             try:
                 offsets = yield from self._commit(encoded)  # 3
             except RetryTransaction as aborted:
-                self.events({"event": "transaction_aborted", "lane": self.number, "reason": str(aborted)})
+                reason, by_content = str(aborted), isinstance(aborted, RecordRefused)
+                self.events({"event": "transaction_aborted", "lane": self.number, "reason": reason})
                 self.ports.transactions.abort(self.side)
                 continue
             yield "lane.committed"
@@ -123,7 +142,28 @@ class Lane:
             self._reply(outcomes)
             self.side = self.side.other
             return
-        raise LaneLost(f"the same batch was aborted {_TRIES} times")
+        raise BatchPoisoned(f"the same batch was aborted {_TRIES} times: {reason}", by_content=by_content)
+
+    def _give_up(self, batch: Batch, poisoned: BatchPoisoned) -> Iterator[str]:
+        """What is left of a poisoned batch is one element: put it aside and go on without it.
+
+        Unless nothing says that it is to blame: then the lane is taken over anew, from the log.
+        """
+        if not poisoned.by_content:
+            raise LaneLost(poisoned.reason) from poisoned
+        if not batch.touched:
+            raise poisoned  # a fault of the program, not of its input: the process ends and says so
+        (bucket,) = batch.touched
+        if batch.given_up or not batch.inputs:
+            self._stop(BucketStopped(bucket, poisoned.reason))
+            return
+        yield from self._carry_out(batch._replace(given_up=poisoned.reason))
+
+    def _applied(self, record: InputRecord) -> int:
+        """How many elements of a message are applied already."""
+        progress = self.owned[record.bucket].progress
+        position = progress.commands if record.source is Input.COMMANDS else progress.reports
+        return position.item if position.offset == record.offset else 0
 
     # ------------------------------------------------------------------ 1 take
 
@@ -136,14 +176,15 @@ class Lane:
             self._fill(inputs, limit)
             self._freshness.has_input({r.bucket for r in inputs})
         now = self.clock.wall_ms()
-        due = {}
+        due = []
         for number, bucket in self.owned.items():
             page = self.store.due(number, now, self.settings.due_page, since_ms=bucket.due_since_ms)
             if page:
-                due[number] = page
+                due += [(number, entry) for entry in page]
                 bucket.due_since_ms = page[0].at_ms
         expired = [e for e in self.leases.expired(self._freshness.licensed) if e.bucket in self.owned]
-        return Batch([r for r in inputs if r.bucket in self.owned], due, expired, heartbeat, now)
+        pieces = [Piece(r) for r in inputs if r.bucket in self.owned]
+        return Batch(pieces, due, expired, heartbeat and bool(self.owned), now)
 
     def _fill(self, inputs: list[InputRecord], limit: int) -> None:
         """Keep a started batch open for more, briefly: a commit costs the same for ten as for one."""
@@ -193,22 +234,32 @@ class Lane:
 
     # ------------------------------------------------------------------ 2 decide
 
+    def _decided(self, batch: Batch) -> tuple[list[BucketOutcome], list[EncodedOutcome]]:
+        """Decisions and their bytes. Raises BatchPoisoned when there are none to be had."""
+        try:
+            outcomes = self._decide(batch)
+            return outcomes, [encode_outcome(o, self.names, self.buckets) for o in outcomes]
+        except (StoreCorrupted, StoreFailed, MemoryError):
+            raise  # not what the batch holds
+        except Exception as error:
+            raise BatchPoisoned(f"{type(error).__name__}: {error}", by_content=True) from error
+
     def _decide(self, batch: Batch) -> list[BucketOutcome]:
         """The outcome of every bucket touched. Pure but for reads of the store."""
         rules = Rules(self.engine, self.ports.facts.queues())
-        touched = {r.bucket for r in batch.inputs} | batch.due.keys() | {e.bucket for e in batch.expired}
         turns = {
             number: self._turn(number, rules, batch.now_ms)
-            for number in (self.owned if batch.heartbeat else sorted(touched))
+            for number in (self.owned if batch.heartbeat else sorted(batch.touched))
         }
-        for r in batch.inputs:
+        why = batch.given_up
+        for r, until in batch.inputs:
+            turn = turns[r.bucket]
             if r.source is Input.COMMANDS:
-                turns[r.bucket].commands(r.offset, r.leader_epoch, r.appended_ms, r.value)
+                turn.commands(r.offset, r.leader_epoch, r.appended_ms, r.value, until=until, given_up=why)
             else:
-                turns[r.bucket].reports(r.offset, r.leader_epoch, r.value)
-        for number, page in batch.due.items():
-            for entry in page:
-                turns[number].due(entry)
+                turn.reports(r.offset, r.leader_epoch, r.value, until=until, given_up=why)
+        for number, entry in batch.due:
+            turns[number].due(entry)
         for lease in batch.expired:
             # Last: a report of this very batch may have ended or renewed it.
             turns[lease.bucket].expired(lease)
@@ -271,9 +322,8 @@ class Lane:
                 self.ports.replies.send(client, partition, value)
             for signal in outcome.signals:
                 self.ports.replies.signal(signal.run_id, encode_signal(signal))
-            for letter in outcome.dead_letters:
-                if letter.reason is not DeadReason.GAVE_UP:
-                    self._alarm(outcome.bucket, letter.detail)
+            for reason in outcome.alarms:
+                self._alarm(outcome.bucket, reason)
 
     def _stop(self, stopped: BucketStopped) -> None:
         """One bucket cannot go on; the lane's others do."""

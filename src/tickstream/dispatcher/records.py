@@ -25,6 +25,7 @@ from tickstream.codec import (
 )
 from tickstream.dispatcher.bucket import BucketOutcome, DeadLetter, Reply
 from tickstream.dispatcher.ports import OutRecord
+from tickstream.errors import RecordTooLarge
 from tickstream.model import DueEntry, Verdict
 from tickstream.settings import MAX_RECORD_BYTES
 from tickstream.timer_store import TaskChange
@@ -66,7 +67,10 @@ class EncodedOutcome(NamedTuple):
 
 
 def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> EncodedOutcome:
-    """Records in the order in which they are produced: changelog, work, history, dead letters, Progress."""
+    """Records in the order in which they are produced: changelog, work, history, dead letters, Progress.
+
+    Raises RecordTooLarge, and what an encoder raises on a value that it cannot hold.
+    """
     bucket = outcome.bucket
     records: list[OutRecord] = []
     changes: list[TaskChange] = []
@@ -90,6 +94,9 @@ def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> E
     records.extend(_dead_letter(bucket, letter, names) for letter in outcome.dead_letters)
     progress = encode_progress(outcome.progress)
     records.append(OutRecord(names.timers, bucket, timers_key(PROGRESS), progress, marks=bucket))
+    for record in records:
+        if record.value is not None and len(record.value) > MAX_RECORD_BYTES:
+            raise RecordTooLarge(record.topic, len(record.value), MAX_RECORD_BYTES)
     return EncodedOutcome(bucket, records, changes, outcome.stale, progress)
 
 
@@ -97,8 +104,10 @@ def _dead_letter(bucket: int, letter: DeadLetter, names: TopicNames) -> OutRecor
     headers = (
         ("reason", letter.reason.value.encode()),
         ("detail", letter.detail.encode()[:_MAX_DETAIL_BYTES]),
+        ("source", letter.source.encode()),
         ("bucket", str(bucket).encode()),
         ("bytes", str(len(letter.value)).encode()),
+        *((("queue", letter.queue.encode()),) if letter.queue else ()),
     )
     # All of one bucket's letters in one partition, so that a transaction touches one more, not four.
     partition = bucket % DEAD_LETTER_PARTITIONS

@@ -21,6 +21,7 @@ from tickstream.kafka.recovery import (
     is_out_of_range,
     transaction_error,
     transaction_errors,
+    undelivered,
 )
 
 __all__ = [
@@ -44,5 +45,6 @@ __all__ = [
     "transaction_error",
     "transaction_errors",
     "transactional_producer",
+    "undelivered",
     "worker_consumer",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tickstream.errors import LaneLost, RetryTransaction
+from tickstream.errors import LaneLost, RecordRefused, RetryTransaction
 
 
 @contextlib.contextmanager
@@ -29,8 +30,30 @@ def transaction_errors() -> Iterator[None]:
         ) from error
 
 
+_FOR_ITS_CONTENT: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+"""What a broker, or the client before it, says of a record that it will never take."""
+
+
+def undelivered(error: KafkaError) -> RetryTransaction:
+    """The recovery asked for by a record that was not delivered."""
+    reason = f"not every record was delivered: {error.str()}"
+    return RecordRefused(reason) if error.code() in _FOR_ITS_CONTENT else RetryTransaction(reason)
+
+
 def transaction_error(error: KafkaError) -> LaneLost | RetryTransaction:
     """The recovery that `error` asks of a lane."""
+    if error.code() in _FOR_ITS_CONTENT and not error.fatal():
+        return undelivered(error)  # refused by the client before it was sent
     if error.txn_requires_abort() and not error.fatal():
         return RetryTransaction(str(error))
     return LaneLost(f"{error.name()}: {error.str()}")

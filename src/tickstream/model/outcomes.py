@@ -146,3 +146,5 @@ class DeadReason(Enum):
 
     GAVE_UP = "gave_up"
     UNDECODABLE = "undecodable"
+    FAULT = "fault"
+    """A command or report on which the dispatcher itself failed."""
