@@ -18,6 +18,7 @@ from tickstream.codec import (
     encode_command,
     encode_history,
     encode_progress,
+    encode_queue,
     encode_reports,
     encode_signal,
     encode_spec,
@@ -32,14 +33,21 @@ from tickstream.model import (
     Body,
     Claim,
     Command,
+    Extras,
     History,
     IfExists,
     InputPosition,
+    Misfire,
     Options,
     Outcome,
+    Overlap,
     Progress,
+    QueueLimits,
+    QueueState,
     Receipt,
     RecentCommand,
+    Recurrence,
+    RecurrenceKind,
     Report,
     ReportKind,
     Rev,
@@ -83,6 +91,49 @@ TERMS = Command(
     b"",
 )
 STOP = Command(OTHER_ID, Verb.CANCEL, "mail:44", NEVER, "", Options(running=True), b"")
+WEEKLY = Command(
+    ID,
+    Verb.SCHEDULE,
+    "{room-7}standup",
+    NEVER,
+    "default",
+    Options(
+        limit_key="room-7",
+        lead_ms=250,
+        if_rev=Rev(1207, 3),
+        recurrence=Recurrence(
+            RecurrenceKind.RRULE,
+            "FREQ=WEEKLY;BYDAY=MO",
+            "Europe/Berlin",
+            "2026-03-02T09:00:00",
+            rdate=("2026-03-03T09:00:00",),
+            exdate=("2026-03-09T09:00:00",),
+            gap="next_valid",
+            fold="both",
+            subday="wall",
+            misfire=Misfire.ALL,
+            grace_ms=5_000,
+            overlap=Overlap.CANCEL_RUNNING,
+            jitter_ms=1_500,
+        ),
+        event=b"\x01event",
+    ),
+    encode_body(BODY),
+)
+EVERY = Command(
+    ID,
+    Verb.SCHEDULE,
+    "beat",
+    NEVER,
+    "default",
+    Options(
+        recurrence=Recurrence(RecurrenceKind.EVERY, start_ms=INSTANT, end_ms=INSTANT + 9, interval_ms=60_000)
+    ),
+    b"",
+)
+LIMITED = Command(
+    OTHER_ID, Verb.LIMIT_QUEUE, "", NEVER, "bulk", Options(limits=QueueLimits(5, 10, 60_000)), b""
+)
 CANCEL = Command(OTHER_ID, Verb.CANCEL, "mail:42", NEVER, "", DEFAULT_OPTIONS, b"")
 FAILED = Report(
     ReportKind.FAILED,
@@ -132,7 +183,17 @@ def _batch(client_id: str, reply: int, *commands: Command) -> CommandBatch:
 VALUES: dict[str, tuple[Any, ...]] = {
     "Body": (BODY, Body("", b"", {}, {})),
     "Claim": (Claim("host-1:4711", 3, 0, INSTANT),),
-    "Command": (PLAIN, RARE, CANCEL, TERMS, STOP),
+    "Command": (
+        PLAIN,
+        RARE,
+        CANCEL,
+        TERMS,
+        STOP,
+        WEEKLY,
+        EVERY,
+        LIMITED,
+        *(CANCEL._replace(verb=verb) for verb in Verb if verb is not Verb.SCHEDULE),
+    ),
     "CommandBatch": (_batch("client-1", 2, PLAIN, CANCEL), _batch("", -1)),
     "History": (
         History(
@@ -176,6 +237,15 @@ VALUES: dict[str, tuple[Any, ...]] = {
         ENDED._replace(
             number=11, outcome=Outcome.LEASE_EXPIRED, started_ms=NEVER, ended_ms=NEVER, result=b""
         ),
+        ENDED._replace(
+            number=12,
+            attempt=0,
+            outcome=Outcome.SKIPPED,
+            error="misfire",
+            result=b"",
+            through_ts=INSTANT + 600_000,
+            occurrences=11,
+        ),
     ),
     "Progress": (
         Progress(
@@ -187,6 +257,10 @@ VALUES: dict[str, tuple[Any, ...]] = {
             "2026a",
             0,
         ),
+    ),
+    "QueueState": (
+        QueueState("", paused=True),
+        QueueState("bulk", False, QueueLimits(5, 10, 60_000), (RecentCommand(ID, VerdictKind.LIMITED, ""),)),
     ),
     "ReportBatch": (
         ReportBatch("worker-1", (FAILED, SUCCEEDED)),
@@ -223,6 +297,26 @@ VALUES: dict[str, tuple[Any, ...]] = {
         TaskState(
             Rev(1207, 3), NEVER, INSTANT, (), Outcome.SUCCEEDED, INSTANT + 120, (), INSTANT + 3_600_120
         ),
+        TaskState(
+            Rev(1207, 3),
+            INSTANT,
+            NEVER,
+            (),
+            None,
+            NEVER,
+            (),
+            extras=Extras(
+                1_796_061_600,
+                1,
+                1_800_000_000,
+                INSTANT + 250,
+                True,
+                "KeyError: 'x'",
+                "q:bulk",
+                (INSTANT - 1,),
+                3,
+            ),
+        ),
     ),
     "VerdictBatch": (
         VerdictBatch(
@@ -253,6 +347,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     ),
     "Work": (
         Work(5, 9, "mail:42", INSTANT, 1, Rev(1207, 3), INSTANT + 4, 10_000, 3_600_000, encode_body(BODY)),
+        Work(5, 9, "beat", INSTANT, 2, Rev(1207, 3), INSTANT - 9, 10_000, 3_600_000, b"", INSTANT, 4),
     ),
 }
 """By record name; the fixtures of its golden file, in the order of its lines."""
@@ -264,6 +359,7 @@ ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "CommandBatch": lambda batch: encode_batch(batch.client_id, batch.reply, batch.encoded),
     "History": encode_history,
     "Progress": encode_progress,
+    "QueueState": encode_queue,
     "ReportBatch": lambda batch: encode_reports(batch.worker, batch.reports),
     "Signal": encode_signal,
     "TaskSpec": encode_spec,

@@ -1,5 +1,6 @@
 """What the codec writes by hand is, byte for byte, what fastavro writes under the same schema."""
 
+from enum import Enum
 from io import BytesIO
 
 import pytest
@@ -8,18 +9,66 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tickstream import codec
-from tickstream.codec.avro import Schema
+from tickstream.codec.avro import Schema, avro_long
 from tickstream.codec.commands import _BODY, _COMMAND
 from tickstream.errors import MalformedValue
-from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, RunTerms, Verb
+from tickstream.model import (
+    DEFAULT_OPTIONS,
+    NEVER,
+    Body,
+    Command,
+    IfExists,
+    Misfire,
+    Options,
+    Overlap,
+    QueueLimits,
+    Recurrence,
+    RecurrenceKind,
+    Rev,
+    RunTerms,
+    Verb,
+)
 
 INT64 = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 TEXT_MAP = st.dictionaries(st.text(), st.text(), max_size=70)
 BODIES = st.builds(Body, st.text(), st.binary(max_size=1500), TEXT_MAP, TEXT_MAP)
 INT32 = st.integers(min_value=-(2**31), max_value=2**31 - 1)
 TERMS = st.none() | st.builds(RunTerms, INT32, INT32, INT32, INT32, INT32)
+REVS = st.builds(Rev, st.integers(0, 2**63 - 1), INT32)
+LIMITS = st.none() | st.builds(QueueLimits, INT32, INT32, INT32)
+TEXTS = st.lists(st.text(), max_size=3).map(tuple)
+RECURRENCES = st.none() | st.builds(
+    Recurrence,
+    st.sampled_from(RecurrenceKind),
+    st.text(),
+    st.text(),
+    st.text(),
+    INT64,
+    INT64,
+    INT64,
+    TEXTS,
+    TEXTS,
+    st.text(),
+    st.text(),
+    st.text(),
+    st.sampled_from(Misfire),
+    INT64,
+    st.sampled_from(Overlap),
+    INT64,
+)
 OPTIONS = st.just(DEFAULT_OPTIONS) | st.builds(
-    Options, st.sampled_from(IfExists), st.booleans(), INT64, st.booleans(), TERMS
+    Options,
+    st.sampled_from(IfExists),
+    st.booleans(),
+    INT64,
+    st.booleans(),
+    TERMS,
+    st.text(),
+    INT32,
+    st.none() | REVS,
+    LIMITS,
+    RECURRENCES,
+    st.binary(max_size=40),
 )
 COMMANDS = st.builds(
     Command,
@@ -39,6 +88,12 @@ def by_fastavro(schema: Schema, datum: object) -> bytes:
     return schema.header + out.getvalue()
 
 
+def plain(record: RunTerms | QueueLimits | Recurrence | None) -> dict[str, object] | None:
+    if record is None:
+        return None
+    return {n: v.value if isinstance(v, Enum) else v for n, v in record._asdict().items()}
+
+
 @given(BODIES)
 def test_a_body(body: Body) -> None:
     assert codec.encode_body(body) == by_fastavro(_BODY, body._asdict())
@@ -48,8 +103,13 @@ def test_a_body(body: Body) -> None:
 @given(COMMANDS)
 def test_a_command(command: Command) -> None:
     options = command.options
-    terms = None if options.terms is None else options.terms._asdict()
-    in_union = options._asdict() | {"if_exists": options.if_exists.value, "terms": terms}
+    in_union = options._asdict() | {
+        "if_exists": options.if_exists.value,
+        "terms": plain(options.terms),
+        "limits": plain(options.limits),
+        "recurrence": plain(options.recurrence),
+    }
+    in_union["if_rev_offset"], in_union["if_rev_item"] = in_union.pop("if_rev") or (NEVER, 0)
     datum = command._asdict() | {
         "verb": command.verb.value,
         "options": None if options is DEFAULT_OPTIONS else in_union,
@@ -85,3 +145,9 @@ def test_a_command_id_of_another_size_is_refused() -> None:
     command = Command(b"short", Verb.CANCEL, "mail:1", -1, "default", DEFAULT_OPTIONS, b"")
     with pytest.raises(MalformedValue, match="not 16 bytes"):
         codec.encode_command(command)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**80])
+def test_a_number_beyond_64_bits_is_refused(number: int) -> None:
+    with pytest.raises(OverflowError, match="Avro long"):
+        avro_long(number)

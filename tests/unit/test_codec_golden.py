@@ -27,15 +27,19 @@ from tickstream.errors import CodecError, MalformedValue, UnknownSchema
 from tickstream.model import (
     DEFAULT_OPTIONS,
     NEVER,
+    NO_EXTRAS,
     Body,
     Claim,
     Command,
+    Extras,
     History,
     IfExists,
     InputPosition,
     Options,
     Outcome,
     Progress,
+    QueueLimits,
+    QueueState,
     Receipt,
     RecentCommand,
     Report,
@@ -195,7 +199,21 @@ revs = st.builds(Rev, longs, ints)
 terms = st.builds(RunTerms, ints, ints, ints, ints, ints)
 options = st.one_of(
     st.just(DEFAULT_OPTIONS),
-    st.builds(Options, st.sampled_from(IfExists), st.booleans(), longs, st.booleans(), st.none() | terms),
+    # Recurrence and limits: tests/property/test_encoders_by_hand.py.
+    st.builds(
+        Options,
+        st.sampled_from(IfExists),
+        st.booleans(),
+        longs,
+        st.booleans(),
+        st.none() | terms,
+        texts,
+        ints,
+        st.none() | st.builds(Rev, st.integers(0, 2**63 - 1), ints),
+        st.none(),
+        st.none(),
+        blobs,
+    ),
 )
 commands = st.builds(Command, ids, st.sampled_from(Verb), texts, longs, texts, options, blobs)
 reports = st.builds(
@@ -216,6 +234,18 @@ reports = st.builds(
     texts,
 )
 runs = st.builds(RunState, longs, ints, revs, longs, blobs, texts, ints, ints, longs, longs)
+extras = st.builds(
+    Extras,
+    longs,
+    ints,
+    st.none() | longs,
+    longs,
+    st.booleans(),
+    texts,
+    texts,
+    st.lists(longs, max_size=3).map(tuple),
+    ints,
+)
 recent = st.builds(RecentCommand, ids, st.sampled_from(VerdictKind), texts)
 positions = st.builds(InputPosition, ids, longs, ints, ints)
 verdicts = st.builds(
@@ -264,8 +294,17 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         longs,
         texts,
         blobs,
+        longs,
+        ints,
     ),
     "Progress": st.builds(Progress, positions, positions, longs, longs, longs, texts, ints),
+    "QueueState": st.builds(
+        QueueState,
+        texts,
+        st.booleans(),
+        st.none() | st.builds(QueueLimits, ints, ints, ints),
+        _tuples_of(recent),
+    ),
     "Signal": st.builds(Signal, ids, st.sampled_from(SignalKind), texts, longs, ints),
     "TaskSpec": st.builds(TaskSpec, revs, blobs, st.sampled_from(VerdictKind)),
     "TaskState": st.builds(
@@ -278,8 +317,9 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         longs,
         _tuples_of(recent),
         longs,
+        st.just(NO_EXTRAS) | extras,
     ),
-    "Work": st.builds(Work, ints, longs, texts, longs, ints, revs, longs, ints, ints, blobs),
+    "Work": st.builds(Work, ints, longs, texts, longs, ints, revs, longs, ints, ints, blobs, longs, ints),
 }
 
 

@@ -155,9 +155,8 @@ def test_counts_per_minute_and_state(client: TestClient) -> None:
     answer = client.get(
         "/api/counts", params={"start": NOON, "end": NOON + 2 * MINUTE, "by": "minute"}
     ).json()
-    nothing = dict.fromkeys(
-        ("scheduled", "dispatched", "running", "retrying", "succeeded", "dead", "cancelled"), 0
-    )
+    waiting, in_flight = ("scheduled", "paused", "held", "faulted"), ("dispatched", "running", "retrying")
+    nothing = dict.fromkeys((*waiting, *in_flight, "succeeded", "dead", "cancelled", "skipped"), 0)
     first = nothing | {"scheduled": 6, "dispatched": 1, "succeeded": 1, "dead": 1, "cancelled": 1}
     assert answer["minutes"] == [
         {"minute_ms": NOON, **first},

@@ -7,9 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tickstream.codec import encode_spec, encode_state
+from tickstream.codec import encode_queue, encode_spec, encode_state
 from tickstream.errors import StoreCorrupted, StoreRefused
-from tickstream.model import NEVER, DueEntry, DueKind, Outcome, Rev, TaskSpec, TaskState
+from tickstream.model import (
+    NEVER,
+    DueEntry,
+    DueKind,
+    Extras,
+    Outcome,
+    QueueLimits,
+    QueueState,
+    Rev,
+    TaskSpec,
+    TaskState,
+)
 from tickstream.timer_store import BucketMeta, TaskChange, TimerStore, due_entries
 from tickstream.timer_store.keys import due_entry, due_key
 
@@ -168,3 +179,42 @@ def _read_everything(store: TimerStore) -> None:
     store.due(BUCKET, 2**60, 10**6)
     for task_id, _ in store.tasks(BUCKET):
         store.spec(BUCKET, task_id)
+
+
+def marked(task_id: str, at_ms: int, extras: Extras) -> TaskChange:
+    """A new task with something that few have."""
+    change = added(task_id, at_ms)
+    assert change.new_state is not None
+    state = change.new_state._replace(extras=extras)
+    return change._replace(new_state=state, state_bytes=encode_state(state))
+
+
+def test_what_waits_at_a_gate_is_in_no_due_index_and_leaves_in_order(store: TimerStore) -> None:
+    mail = Extras(held="q:mail")
+    held = marked("b", 200, mail)
+    token = put(store, held, marked("a", 300, mail), marked("c", 100, Extras(held="k:x")))
+    assert store.due(BUCKET, 1_000, 10) == []
+    assert [entry.task_id for entry in store.held(BUCKET, "q:mail", 10)] == ["b", "a"]
+    assert [entry.task_id for entry in store.held(BUCKET, "q:mail", 1)] == ["b"]
+    assert store.gates(BUCKET) == ["k:x", "q:mail"]
+
+    free = added("b", 200)
+    put(store, free._replace(old_spec=held.new_spec, old_state=held.new_state), token=token)
+    assert [entry.task_id for entry in store.held(BUCKET, "q:mail", 10)] == ["a"]
+    assert [entry.task_id for entry in store.due(BUCKET, 1_000, 10)] == ["b"]
+
+
+def test_nothing_of_a_faulted_or_paused_task_is_due(store: TimerStore) -> None:
+    faulted = marked("faulted", 100, Extras(faulted="KeyError: 'x'"))
+    put(store, faulted, marked("paused", 100, Extras(paused=True, held="q:mail")))
+    assert store.due(BUCKET, 1_000, 10) == []
+    assert store.gates(BUCKET) == []
+
+
+def test_what_is_set_for_a_queue_is_kept_by_writing_and_by_restoring(store: TimerStore) -> None:
+    mail, everything = QueueState("mail", True, QueueLimits(max_running=3)), QueueState("", True)
+    token = store.acquire(BUCKET)
+    store.apply(BUCKET, token, 0, [], META, {"mail": encode_queue(mail)})
+    store.restore(BUCKET, token, META.next_offset, {}, META, {"": encode_queue(everything)})
+    assert store.queues(BUCKET) == {"mail": mail, "": everything}
+    assert store.queues(BUCKET + 1) == {}

@@ -52,6 +52,12 @@ class Schema:
         schemaless_writer(out, self.parsed, datum)
         return out.getvalue()
 
+    def datum(self, datum: dict[str, Any]) -> bytes:
+        """`datum` without the header: as a field of another record."""
+        out = BytesIO()
+        schemaless_writer(out, self.parsed, datum)
+        return out.getvalue()
+
     def read(self, value: bytes | None) -> dict[str, Any]:
         """The datum of `value`. Raises UnknownSchema or MalformedValue."""
         source = self.open(value)
@@ -77,7 +83,10 @@ class Schema:
 
 
 def avro_long(n: int) -> bytes:
-    """`n` as an Avro int or long: zigzag, then base 128 with the low bits first."""
+    """`n` as an Avro int or long: zigzag, then base 128 with the low bits first.
+
+    Raises OverflowError beyond 64 bits.
+    """
     z = n << 1 ^ n >> 63
     if 1 << 35 <= z < 1 << 42:
         # Instants of the years 1970 to 2039: six bytes, at a third of the loop's price.
@@ -87,6 +96,8 @@ def avro_long(n: int) -> bytes:
 
 
 def _varint(n: int) -> bytes:
+    if n >> 64:
+        raise OverflowError(f"{n} does not fit into an Avro long")
     out = bytearray()
     while n > 0x7F:
         out.append(n & 0x7F | 0x80)

@@ -21,14 +21,30 @@ from tickstream.codec.avro import (
     schemaless_reader,
 )
 from tickstream.errors import MalformedValue
-from tickstream.model import DEFAULT_OPTIONS, Body, Command, IfExists, Options, RunTerms, Verb
+from tickstream.model import (
+    DEFAULT_OPTIONS,
+    NEVER,
+    Body,
+    Command,
+    IfExists,
+    Misfire,
+    Options,
+    Overlap,
+    QueueLimits,
+    Recurrence,
+    RecurrenceKind,
+    Rev,
+    RunTerms,
+    Verb,
+)
 
 _COMMAND: Final = Schema("Command")
 _COMMAND_BATCH: Final = Schema("CommandBatch")
 _BODY: Final = Schema("Body")
-# An enum is the number of its symbol: as an Avro int, zero is 0 and one is 2.
-_VERB_SCHEDULE: Final = b"\x00"
-_VERB_CANCEL: Final = b"\x02"
+_RECURRENCE: Final = Schema("Recurrence")
+# An enum is the number of its symbol, in the order in which the schema and the class have them.
+_VERB_BYTES: Final = {verb: avro_long(number) for number, verb in enumerate(Verb)}
+_VERB_SCHEDULE: Final = _VERB_BYTES[Verb.SCHEDULE]
 # Looking a symbol up is cheaper than the Enum's constructor, and these are read per record.
 _VERBS: Final = {v.value: v for v in Verb}
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -58,7 +74,7 @@ def encode_command(command: Command) -> bytes:
         (
             _COMMAND.header,
             command.command_id,
-            _VERB_SCHEDULE if command.verb is Verb.SCHEDULE else _VERB_CANCEL,
+            _VERB_BYTES[command.verb],
             avro_text(command.task_id),
             avro_long(command.when),
             avro_text(command.queue),
@@ -70,7 +86,8 @@ def encode_command(command: Command) -> bytes:
 
 def _options(options: Options) -> bytes:
     """The second branch of the union, and its fields."""
-    terms = options.terms
+    terms, limits, recurrence = options.terms, options.limits, options.recurrence
+    rev_offset, rev_item = options.if_rev or (NEVER, 0)
     return b"".join(
         (
             b"\x02",
@@ -79,8 +96,22 @@ def _options(options: Options) -> bytes:
             avro_long(options.not_after),
             b"\x01" if options.running else b"\x00",
             b"\x00" if terms is None else b"\x02" + b"".join(avro_long(field) for field in terms),
+            avro_text(options.limit_key),
+            avro_long(options.lead_ms),
+            avro_long(rev_offset),
+            avro_long(rev_item),
+            b"\x00" if limits is None else b"\x02" + b"".join(avro_long(field) for field in limits),
+            b"\x00" if recurrence is None else b"\x02" + _recurrence(recurrence),
+            avro_bytes(options.event),
         )
     )
+
+
+def _recurrence(recurrence: Recurrence) -> bytes:
+    datum = recurrence._asdict()
+    for name in ("kind", "misfire", "overlap"):
+        datum[name] = datum[name].value
+    return _RECURRENCE.datum(datum)
 
 
 def _command(datum: dict[str, Any]) -> Command:
@@ -97,14 +128,30 @@ def _command(datum: dict[str, Any]) -> Command:
 
 
 def _read_options(datum: dict[str, Any]) -> Options:
-    terms = datum["terms"]
+    terms, limits, recurrence = datum["terms"], datum["limits"], datum["recurrence"]
+    rev_offset = datum["if_rev_offset"]
     return Options(
         IfExists(datum["if_exists"]),
         datum["allow_past"],
         datum["not_after"],
         datum["running"],
         None if terms is None else RunTerms(**terms),
+        datum["limit_key"],
+        datum["lead_ms"],
+        None if rev_offset == NEVER else Rev(rev_offset, datum["if_rev_item"]),
+        None if limits is None else QueueLimits(**limits),
+        None if recurrence is None else _read_recurrence(recurrence),
+        datum["event"],
     )
+
+
+def _read_recurrence(datum: dict[str, Any]) -> Recurrence:
+    datum["kind"] = RecurrenceKind(datum["kind"])
+    datum["misfire"] = Misfire(datum["misfire"])
+    datum["overlap"] = Overlap(datum["overlap"])
+    datum["rdate"] = tuple(datum["rdate"])
+    datum["exdate"] = tuple(datum["exdate"])
+    return Recurrence(**datum)
 
 
 def decode_command(value: bytes) -> Command:

@@ -11,11 +11,15 @@ from typing import Any, Final, NamedTuple
 from tickstream.codec.avro import Schema
 from tickstream.errors import MalformedValue
 from tickstream.model import (
+    NO_EXTRAS,
     Claim,
+    Extras,
     History,
     InputPosition,
     Outcome,
     Progress,
+    QueueLimits,
+    QueueState,
     Receipt,
     RecentCommand,
     Report,
@@ -33,6 +37,7 @@ from tickstream.model import (
 
 _SPEC: Final = Schema("TaskSpec")
 _STATE: Final = Schema("TaskState")
+_QUEUE: Final = Schema("QueueState")
 _PROGRESS: Final = Schema("Progress")
 _CLAIM: Final = Schema("Claim")
 _WORK: Final = Schema("Work")
@@ -50,18 +55,19 @@ _OUTCOMES: Final = {o.value: o for o in Outcome}
 
 SPEC: Final = b"s"
 STATE: Final = b"t"
+QUEUE: Final = b"q"
 PROGRESS: Final = b"p"
 CLAIM: Final = b"c"
 
 
-def timers_key(kind: bytes, task_id: str = "") -> bytes:
-    """Key of a record in `timers`: one ASCII byte for the kind, then the task_id in UTF-8."""
-    return kind + task_id.encode()
+def timers_key(kind: bytes, name: str = "") -> bytes:
+    """Key of a record in `timers`: one ASCII byte for the kind, then the task_id or queue in UTF-8."""
+    return kind + name.encode()
 
 
 def split_timers_key(key: bytes | None) -> tuple[bytes, str]:
-    """`(kind, task_id)` of a key of `timers`. Raises MalformedValue."""
-    if not key or key[:1] not in (SPEC, STATE, PROGRESS, CLAIM):
+    """`(kind, task_id or queue)` of a key of `timers`. Raises MalformedValue."""
+    if not key or key[:1] not in (SPEC, STATE, QUEUE, PROGRESS, CLAIM):
         raise MalformedValue(f"key {key!r} is of no kind known here")
     try:
         return key[:1], key[1:].decode()
@@ -116,12 +122,23 @@ def encode_state(state: TaskState) -> bytes:
             ],
             "outcome": state.outcome and state.outcome.value,
             "ended_ms": state.ended_ms,
-            "recent": [
-                {"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail} for r in state.recent
-            ],
+            "recent": _recent(state.recent),
             "forget_ms": state.forget_ms,
+            "extras": None if state.extras is NO_EXTRAS else state.extras._asdict(),
         }
     )
+
+
+def _recent(recent: Sequence[RecentCommand]) -> list[dict[str, Any]]:
+    return [{"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail} for r in recent]
+
+
+def _read_recent(data: list[dict[str, Any]]) -> tuple[RecentCommand, ...]:
+    return tuple(RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"]) for r in data)
+
+
+def _read_extras(datum: dict[str, Any] | None) -> Extras:
+    return NO_EXTRAS if datum is None else Extras(**{**datum, "queued": tuple(datum["queued"])})
 
 
 def decode_state(value: bytes) -> TaskState:
@@ -148,9 +165,27 @@ def decode_state(value: bytes) -> TaskState:
         ),
         _OUTCOMES[d["outcome"]] if d["outcome"] else None,
         d["ended_ms"],
-        tuple(RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"]) for r in d["recent"]),
+        _read_recent(d["recent"]),
         d["forget_ms"],
+        _read_extras(d["extras"]),
     )
+
+
+def encode_queue(state: QueueState) -> bytes:
+    """A QueueState in single-object encoding."""
+    limits = state.limits
+    datum = state._asdict() | {
+        "limits": None if limits is None else limits._asdict(),
+        "recent": _recent(state.recent),
+    }
+    return _QUEUE.write(datum)
+
+
+def decode_queue(value: bytes) -> QueueState:
+    """What `encode_queue` wrote. Raises UnknownSchema or MalformedValue."""
+    d = _QUEUE.read(value)
+    limits = None if d["limits"] is None else QueueLimits(**d["limits"])
+    return QueueState(d["queue"], d["paused"], limits, _read_recent(d["recent"]))
 
 
 def encode_progress(progress: Progress) -> bytes:

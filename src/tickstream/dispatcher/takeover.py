@@ -16,11 +16,13 @@ from tickstream.clock import Clock
 from tickstream.codec import (
     CLAIM,
     PROGRESS,
+    QUEUE,
     SPEC,
     STATE,
     decode_claim,
     decode_command,
     decode_progress,
+    decode_queue,
     encode_claim,
     split_timers_key,
     timers_key,
@@ -52,6 +54,7 @@ class _Restoring:
     records_seen: int = 0
     """Records of tasks read or already in the store: they must have a Progress beside them."""
     pending: dict[str, dict[str, bytes | None]] = field(default_factory=lambda: defaultdict(dict))
+    queues: dict[str, bytes] = field(default_factory=dict)
     read_to: int = 0
 
 
@@ -184,6 +187,8 @@ class TakeOver:
             bucket.pending[task_id][_FAMILY[kind]] = record.value
             bucket.records_seen += 1
             self.restored += 1
+        elif kind == QUEUE:
+            bucket.queues[decode_queue(record.value or b"").queue] = record.value or b""
         elif kind == PROGRESS:
             decode_progress(record.value or b"")
             bucket.progress = record.value or b""
@@ -200,7 +205,7 @@ class TakeOver:
             return
         meta = BucketMeta(bucket.read_to, facts.timers_id, self.clock.wall_ms(), bucket.progress)
         try:
-            self.store.restore(number, bucket.token, bucket.next_offset, bucket.pending, meta)
+            self.store.restore(number, bucket.token, bucket.next_offset, bucket.pending, meta, bucket.queues)
         except CodecError as error:
             self._stop(restoring, number, str(error))
             return
@@ -208,6 +213,7 @@ class TakeOver:
             raise LaneLost(str(refused)) from refused
         bucket.next_offset = bucket.read_to
         bucket.pending.clear()
+        bucket.queues.clear()
 
     # ------------------------------------------------------------------ 5 positions
 

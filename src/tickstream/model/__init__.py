@@ -7,11 +7,11 @@ Values that exist once per record are NamedTuples: immutable like a frozen datac
 third of its price to make.
 """
 
+from tickstream.model.answers import RECENT_COMMANDS, RecentCommand, VerdictKind
 from tickstream.model.commands import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
     DEFAULT_TERMS,
-    NEVER,
     VERSION_HEADER,
     Body,
     BoundCall,
@@ -45,30 +45,35 @@ from tickstream.model.outcomes import (
     Verdict,
     Work,
 )
+from tickstream.model.queues import EVERY_QUEUE, NO_LIMIT, QueueLimits, QueueState
+from tickstream.model.recurring import Misfire, Overlap, Recurrence, RecurrenceKind
 from tickstream.model.retry import DEFAULT_RETRY, Never, Retry, overridden
 from tickstream.model.tasks import (
-    RECENT_COMMANDS,
+    NO_EXTRAS,
     Claim,
     DueEntry,
     DueKind,
+    Extras,
     InputPosition,
     Outcome,
     Phase,
     Progress,
-    RecentCommand,
     RunState,
     TaskSpec,
     TaskState,
-    VerdictKind,
 )
+from tickstream.model.times import NEVER
 
 __all__ = [
     "DEFAULT_OPTIONS",
     "DEFAULT_QUEUE",
     "DEFAULT_RETRY",
     "DEFAULT_TERMS",
+    "EVERY_QUEUE",
     "MAX_TASK_ID_BYTES",
     "NEVER",
+    "NO_EXTRAS",
+    "NO_LIMIT",
     "NO_RETRY",
     "RECENT_COMMANDS",
     "VERSION_HEADER",
@@ -79,16 +84,23 @@ __all__ = [
     "DeadReason",
     "DueEntry",
     "DueKind",
+    "Extras",
     "History",
     "IfExists",
     "InputPosition",
+    "Misfire",
     "Never",
     "Options",
     "Outcome",
+    "Overlap",
     "Phase",
     "Progress",
+    "QueueLimits",
+    "QueueState",
     "Receipt",
     "RecentCommand",
+    "Recurrence",
+    "RecurrenceKind",
     "Report",
     "ReportKind",
     "Retry",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-NEVER: Final = -1
-"""Stands for "no such time"."""
+from tickstream.model.queues import QueueLimits
+from tickstream.model.recurring import Recurrence
+from tickstream.model.times import NEVER
+
 DEFAULT_QUEUE: Final = "default"
 VERSION_HEADER: Final = "v"
 """The header of a Body that says in which version of the handler its payload was made; none: 1."""
@@ -43,6 +45,20 @@ class Verb(Enum):
 
     SCHEDULE = "SCHEDULE"
     CANCEL = "CANCEL"
+    PAUSE = "PAUSE"
+    RESUME = "RESUME"
+    TRIGGER = "TRIGGER"
+    """One run now, beside what is scheduled."""
+    RESCHEDULE = "RESCHEDULE"
+    """Another run_at; handler, payload and options stay."""
+    PAUSE_QUEUE = "PAUSE_QUEUE"
+    RESUME_QUEUE = "RESUME_QUEUE"
+    LIMIT_QUEUE = "LIMIT_QUEUE"
+
+    @property
+    def of_queue(self) -> bool:
+        """Whether it speaks of a queue, in every bucket, and not of a task."""
+        return self in (Verb.PAUSE_QUEUE, Verb.RESUME_QUEUE, Verb.LIMIT_QUEUE)
 
 
 class IfExists(Enum):
@@ -81,6 +97,18 @@ class Options(NamedTuple):
     """A Cancel also asks work that runs already to stop."""
     terms: RunTerms | None = None
     """None: DEFAULT_TERMS."""
+    limit_key: str = ""
+    """Of tasks with the same key one is in flight at a time, within a bucket; empty: no limit."""
+    lead_ms: int = 0
+    """Work is sent up to that much ahead, and held by the worker."""
+    if_rev: Rev | None = None
+    """Replace or cancel only this definition."""
+    limits: QueueLimits | None = None
+    """Of LIMIT_QUEUE."""
+    recurrence: Recurrence | None = None
+    """None: once, at `when`."""
+    event: bytes = b""
+    """The calendar event that the task is, encoded; empty: it is none."""
 
 
 DEFAULT_OPTIONS: Final = Options()
@@ -93,8 +121,9 @@ class Command(NamedTuple):
     """16 bytes, UUIDv7: the same for every send of one command."""
     verb: Verb
     task_id: str
+    """Empty where the command speaks of a queue."""
     when: int
-    """run_at for SCHEDULE, else NEVER."""
+    """run_at of SCHEDULE and RESCHEDULE, NEVER when it recurs and of every other verb."""
     queue: str
     options: Options
     body: bytes

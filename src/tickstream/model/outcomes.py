@@ -6,8 +6,10 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from tickstream.clock import iso_utc
-from tickstream.model.commands import NEVER, Receipt, Rev
-from tickstream.model.tasks import Outcome, VerdictKind
+from tickstream.model.answers import VerdictKind
+from tickstream.model.commands import Receipt, Rev
+from tickstream.model.tasks import Outcome
+from tickstream.model.times import NEVER
 
 
 class Work(NamedTuple):
@@ -25,6 +27,10 @@ class Work(NamedTuple):
     lease_ms: int
     timeout_ms: int
     body: bytes
+    not_before_ms: int = NEVER
+    """Not to be started earlier, NEVER: at once."""
+    skipped: int = 0
+    """Occurrences of the task skipped since its last dispatch."""
 
 
 NO_RETRY: Final = -2
@@ -92,6 +98,10 @@ class History(NamedTuple):
     error: str
     result: bytes = b""
     """What the handler returned, as JSON."""
+    through_ts: int = NEVER
+    """SKIPPED: the last of the occurrences it speaks of, NEVER: occurrence_ts alone."""
+    occurrences: int = 1
+    """How many occurrences it speaks of."""
 
 
 class SignalKind(Enum):

@@ -11,8 +11,9 @@ from datetime import timedelta
 from typing import Final
 
 from tickstream.errors import InvalidInput
-from tickstream.model.commands import NEVER, RunTerms
+from tickstream.model.commands import RunTerms
 from tickstream.model.outcomes import NO_RETRY
+from tickstream.model.times import NEVER
 
 MIN_LEASE: Final = timedelta(milliseconds=300)
 """Three heartbeats of 100 ms: a shorter lease would be lost to the reports' own batching."""

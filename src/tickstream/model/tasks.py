@@ -5,20 +5,21 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
-from tickstream.model.commands import NEVER, Rev
-
-RECENT_COMMANDS: Final = 8
-"""How many answered commands a task remembers beside the one that made its definition."""
+from tickstream.model.answers import RecentCommand, VerdictKind
+from tickstream.model.commands import Rev
+from tickstream.model.times import NEVER
 
 
 class Outcome(Enum):
-    """How an occurrence, or (the last two) one attempt of it, ended."""
+    """How an occurrence, or (ATTEMPT_FAILED, LEASE_EXPIRED) one attempt of it, ended."""
 
     SUCCEEDED = "SUCCEEDED"
     DEAD = "DEAD"
     CANCELLED = "CANCELLED"
     ATTEMPT_FAILED = "ATTEMPT_FAILED"
     LEASE_EXPIRED = "LEASE_EXPIRED"
+    SKIPPED = "SKIPPED"
+    """It fell due and was not dispatched, for a recorded reason."""
 
     @property
     def terminal(self) -> bool:
@@ -56,26 +57,6 @@ class RunState(NamedTuple):
         return Phase.RUNNING if self.holder else Phase.DISPATCHED
 
 
-class VerdictKind(Enum):
-    """The answers to a command."""
-
-    SCHEDULED = "SCHEDULED"
-    REPLACED = "REPLACED"
-    CANCELLED = "CANCELLED"
-    TOO_LATE = "TOO_LATE"
-    ALREADY_RAN = "ALREADY_RAN"
-    UNKNOWN = "UNKNOWN"
-    REJECTED = "REJECTED"
-
-
-class RecentCommand(NamedTuple):
-    """An answered command, remembered so that a re-send changes nothing."""
-
-    command_id: bytes
-    kind: VerdictKind
-    detail: str
-
-
 class TaskSpec(NamedTuple):
     """What was asked: the command's own bytes, and where they stood."""
 
@@ -99,6 +80,37 @@ class Phase(Enum):
     SUCCEEDED = "succeeded"
     DEAD = "dead"
     CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+    PAUSED = "paused"
+    HELD = "held"
+    """Due, and waiting at a gate: its queue is paused or at its limit, or its limit_key is taken."""
+    FAULTED = "faulted"
+    """Nothing is decided for it any more: a decision about it failed."""
+
+
+class Extras(NamedTuple):
+    """What few tasks have: recurring, paused, held and faulted ones."""
+
+    nominal_local: int = 0
+    """Pointer of a recurring task: the wall clock time that its rule names, seconds since 1970 on that clock."""
+    fold: int = 0
+    """1: the second of two instants at which the clock shows it."""
+    last_local: int | None = None
+    """The last occurrence that COUNT leaves, as the recurrence package found it at admission."""
+    fire_at_ms: int = NEVER
+    """When next_occurrence_ts is dispatched, NEVER: at that very instant."""
+    paused: bool = False
+    faulted: str = ""
+    """Why nothing is decided for the task any more; empty: it is well."""
+    held: str = ""
+    """The gate that next_occurrence_ts waits at; empty: none."""
+    queued: tuple[int, ...] = ()
+    """Occurrences that wait for the one in flight to end."""
+    skipped: int = 0
+    """Occurrences skipped since the last dispatch."""
+
+
+NO_EXTRAS: Final = Extras()
 
 
 class TaskState(NamedTuple):
@@ -117,12 +129,18 @@ class TaskState(NamedTuple):
     recent: tuple[RecentCommand, ...]
     forget_ms: int = NEVER
     """When the stub of an ended task goes, NEVER while it is no stub."""
+    extras: Extras = NO_EXTRAS
 
     @property
     def phase(self) -> Phase:
-        """The one word for this state: waiting beats in flight beats ended."""
+        """The one word for this state: faulted beats waiting beats in flight beats ended."""
+        extras = self.extras
+        if extras.faulted:
+            return Phase.FAULTED
         if self.next_occurrence_ts != NEVER:
-            return Phase.SCHEDULED
+            if extras.paused:
+                return Phase.PAUSED
+            return Phase.HELD if extras.held else Phase.SCHEDULED
         if self.runs or self.outcome is None:
             return Phase.DISPATCHED
         return Phase(self.outcome.value.lower())

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options
 
-from tickstream.model import Phase
-from tickstream.projection.fold import FINISHED, IN_FLIGHT
+from tickstream.projection.fold import FINISHED, IN_FLIGHT, WAITING
 
 MAIN: Final = "default"
 AGEING: Final = "finished"
@@ -43,7 +42,9 @@ LATENESS: Final = Family(MAIN, b"l")
 FAILURES: Final = Family(MAIN, b"f")
 META: Final = Family(MAIN, b"m")
 FAMILY_OF: Final = (
-    {Phase.SCHEDULED: UPCOMING} | dict.fromkeys(IN_FLIGHT, RUNNING) | dict.fromkeys(FINISHED, FINISHED_ROWS)
+    dict.fromkeys(WAITING, UPCOMING)
+    | dict.fromkeys(IN_FLIGHT, RUNNING)
+    | dict.fromkeys(FINISHED, FINISHED_ROWS)
 )
 """Where the rows of each state are."""
 

@@ -41,9 +41,10 @@ from tickstream.projection.rows import (
     TaskRecord,
 )
 
-FINISHED: Final = frozenset({Phase.SUCCEEDED, Phase.DEAD, Phase.CANCELLED})
+FINISHED: Final = frozenset({Phase.SUCCEEDED, Phase.DEAD, Phase.CANCELLED, Phase.SKIPPED})
+WAITING: Final = frozenset({Phase.SCHEDULED, Phase.PAUSED, Phase.HELD, Phase.FAULTED})
 IN_FLIGHT: Final = frozenset({Phase.DISPATCHED, Phase.RUNNING, Phase.RETRYING})
-_RANK: Final = {Phase.SCHEDULED: 0} | dict.fromkeys(IN_FLIGHT, 1) | dict.fromkeys(FINISHED, 2)
+_RANK: Final = dict.fromkeys(WAITING, 0) | dict.fromkeys(IN_FLIGHT, 1) | dict.fromkeys(FINISHED, 2)
 
 Occurrence = tuple[str, int]
 """(task_id, occurrence_ts)"""
@@ -207,17 +208,17 @@ def live_rows(
             rows[run.occurrence_ts] = row
     waits = state.next_occurrence_ts
     if waits != NEVER and definition is not None and definition.rev == state.rev:
-        row = _waiting(task_id, waits, definition)
+        row = _waiting(task_id, waits, state.phase, definition)
         if waits not in rows or row.rev > rows[waits].rev:
             rows[waits] = row
     return rows
 
 
-def _waiting(task_id: str, occurrence_ts: int, definition: Definition) -> Row:
+def _waiting(task_id: str, occurrence_ts: int, phase: Phase, definition: Definition) -> Row:
     return Row(
         task_id,
         occurrence_ts,
-        Phase.SCHEDULED,
+        phase,
         *definition.columns,
         attempt=0,
         worker="",

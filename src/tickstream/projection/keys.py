@@ -46,6 +46,10 @@ _STATE_CODES: Final = {
     Phase.CANCELLED: 4,
     Phase.RUNNING: 5,
     Phase.RETRYING: 6,
+    Phase.SKIPPED: 7,
+    Phase.PAUSED: 8,
+    Phase.HELD: 9,
+    Phase.FAULTED: 10,
 }
 _STATES: Final = {code: state for state, code in _STATE_CODES.items()}
 

@@ -3,7 +3,8 @@
 Knows bytes and buckets; no Kafka, no decision about a task may enter here.
 """
 
-from tickstream.timer_store.due import due_entries
-from tickstream.timer_store.store import BucketMeta, TaskChange, TimerStore
+from tickstream.timer_store.due import due_entries, held_entry
+from tickstream.timer_store.store import TimerStore
+from tickstream.timer_store.values import BucketMeta, TaskChange
 
-__all__ = ["BucketMeta", "TaskChange", "TimerStore", "due_entries"]
+__all__ = ["BucketMeta", "TaskChange", "TimerStore", "due_entries", "held_entry"]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tickstream.model import NEVER, DueEntry, DueKind, TaskSpec, TaskState
+
+
+class HeldEntry(NamedTuple):
+    """An occurrence that is due and waits at a gate."""
+
+    gate: str
+    due: DueEntry
+    """As it stood in the due index: it leaves the gate in that order."""
 
 
 def due_entries(task_id: str, spec: TaskSpec | None, state: TaskState | None) -> tuple[DueEntry, ...]:
     """Every due entry of a task.
 
     A spec without its state, a state without its spec, or two of different revs are halves of a
-    change that is not read whole yet: nothing is due. A stub has no spec and waits to be forgotten.
+    change that is not read whole yet: nothing is due. Nothing of a faulted task is, and no new
+    occurrence of one that is paused or held. A stub has no spec and waits to be forgotten.
     """
-    if state is None:
+    if state is None or state.extras.faulted:
         return ()
     if spec is None:
         return (
@@ -25,9 +36,26 @@ def due_entries(task_id: str, spec: TaskSpec | None, state: TaskState | None) ->
         # What was dispatched under an older definition is not retried.
         if run.retry_at_ms != NEVER and run.rev == spec.rev
     ]
-    if state.next_occurrence_ts != NEVER:
-        entries.append(DueEntry(state.next_occurrence_ts, DueKind.FIRE, task_id, state.next_occurrence_ts))
+    extras = state.extras
+    if state.next_occurrence_ts != NEVER and not extras.paused and not extras.held:
+        entries.append(_fire(task_id, state))
     return tuple(entries)
+
+
+def held_entry(task_id: str, spec: TaskSpec | None, state: TaskState | None) -> HeldEntry | None:
+    """Where the task's next occurrence waits, if it waits at a gate."""
+    if spec is None or state is None or spec.rev != state.rev or state.next_occurrence_ts == NEVER:
+        return None
+    extras = state.extras
+    if not extras.held or extras.paused or extras.faulted:
+        return None
+    return HeldEntry(extras.held, _fire(task_id, state))
+
+
+def _fire(task_id: str, state: TaskState) -> DueEntry:
+    at_ms = state.extras.fire_at_ms
+    occurrence = state.next_occurrence_ts
+    return DueEntry(occurrence if at_ms == NEVER else at_ms, DueKind.FIRE, task_id, occurrence)
 
 
 def has_holder(state: TaskState | None) -> bool:

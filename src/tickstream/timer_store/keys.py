@@ -3,6 +3,8 @@
     spec, state, inflight
                   bucket u16 BE | task_id UTF-8
     due           bucket u16 BE | at_ms u64 BE | kind u8 | task_id UTF-8 | occurrence_ts u64 BE
+    held          bucket u16 BE | length of the gate u16 BE | gate UTF-8 | a due key without its bucket
+    queues        bucket u16 BE | queue UTF-8
     meta          bucket u16 BE
 
 Big endian, so that the order of bytes is the order of buckets and instants.
@@ -39,6 +41,34 @@ def due_key(bucket: int, entry: DueEntry) -> bytes:
     return (
         _DUE_HEAD.pack(bucket, entry.at_ms, entry.kind) + entry.task_id.encode() + _INSTANT.pack(occurrence)
     )
+
+
+def gate_prefix(bucket: int, gate: str) -> bytes:
+    """First key of a gate in `held`."""
+    name = gate.encode()
+    return _BUCKET.pack(bucket) + _BUCKET.pack(len(name)) + name
+
+
+def held_key(bucket: int, gate: str, entry: DueEntry) -> bytes:
+    """Key of an occurrence that waits at a gate."""
+    return gate_prefix(bucket, gate) + due_key(bucket, entry)[_BUCKET.size :]
+
+
+def held_gate(key: bytes) -> str:
+    """The gate of a key in `held`."""
+    (length,) = _BUCKET.unpack_from(key, _BUCKET.size)
+    return key[2 * _BUCKET.size : 2 * _BUCKET.size + length].decode()
+
+
+def held_due(key: bytes) -> DueEntry:
+    """The due entry whose key this is."""
+    (length,) = _BUCKET.unpack_from(key, _BUCKET.size)
+    return due_entry(key[: _BUCKET.size] + key[2 * _BUCKET.size + length :])
+
+
+def queue_key(bucket: int, queue: str) -> bytes:
+    """Key of what is set for a queue."""
+    return _BUCKET.pack(bucket) + queue.encode()
 
 
 def due_entry(key: bytes) -> DueEntry:

@@ -7,76 +7,37 @@ refused. So a late write of a past owner cannot land.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import struct
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from types import MappingProxyType
+from typing import Final, Self
 
-from rocksdict import (
-    AccessType,
-    BlockBasedOptions,
-    Cache,
-    DBCompressionType,
-    Options,
-    Rdict,
-    RdictIter,
-    ReadOptions,
-    WriteBatch,
+from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch
+
+from tickstream.codec import decode_queue, decode_spec, decode_state
+from tickstream.errors import StoreCorrupted, StoreRefused
+from tickstream.model import DueEntry, QueueState, TaskSpec, TaskState
+from tickstream.timer_store.due import HeldEntry, due_entries, has_holder, held_entry
+from tickstream.timer_store.keys import (
+    bucket_prefix,
+    due_bound,
+    due_entry,
+    due_key,
+    gate_prefix,
+    held_due,
+    held_gate,
+    held_key,
+    queue_key,
+    task_key,
 )
+from tickstream.timer_store.rocks import check, statuses, store_options
+from tickstream.timer_store.values import BucketMeta, TaskChange
 
-from tickstream.codec import decode_spec, decode_state
-from tickstream.errors import StoreCorrupted, StoreFailed, StoreRefused
-from tickstream.model import DueEntry, TaskSpec, TaskState
-from tickstream.timer_store.due import due_entries, has_holder
-from tickstream.timer_store.keys import bucket_prefix, due_bound, due_entry, due_key, task_key
-
-FORMAT: Final = 2
-"""Raised when keys or values change; a store of another format is wiped and restored."""
-_FAMILIES: Final = ("spec", "state", "due", "inflight", "meta")
-_META_HEAD: Final = struct.Struct(">Bq16sqI")
+_FAMILIES: Final = ("spec", "state", "due", "held", "inflight", "queues", "meta")
 _FAR: Final = 2**63
-
-
-class BucketMeta(NamedTuple):
-    """What the store knows of one bucket as a whole."""
-
-    next_offset: int
-    """Of `timers`: everything below is in the store."""
-    topic_id: bytes
-    applied_ms: int
-    """Wall time of the last write: an old store is not trusted past the tombstones' retention."""
-    progress: bytes
-    """The last Progress as it lies in the changelog, empty before the first."""
-
-    def encode(self) -> bytes:
-        """As stored: format u8, next_offset i64, topic_id, applied_ms i64, length u32, progress."""
-        head = _META_HEAD.pack(FORMAT, self.next_offset, self.topic_id, self.applied_ms, len(self.progress))
-        return head + self.progress
-
-    @classmethod
-    def decode(cls, value: bytes) -> BucketMeta | None:
-        """What `encode` wrote; None when it is of another format."""
-        if len(value) < _META_HEAD.size or value[0] != FORMAT:
-            return None
-        _, next_offset, topic_id, applied_ms, length = _META_HEAD.unpack_from(value)
-        return cls(next_offset, topic_id, applied_ms, value[_META_HEAD.size : _META_HEAD.size + length])
-
-
-class TaskChange(NamedTuple):
-    """One task before and after: encoded values to keep, decoded ones to derive the due index from."""
-
-    task_id: str
-    old_spec: TaskSpec | None
-    old_state: TaskState | None
-    new_spec: TaskSpec | None
-    new_state: TaskState | None
-    spec_bytes: bytes | None
-    """Encoded new_spec, None deletes it; not looked at when the spec is the same object as before."""
-    state_bytes: bytes | None
-    """Encoded new_state, None deletes it."""
+_NO_QUEUES: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 class TimerStore:
@@ -86,7 +47,7 @@ class TimerStore:
         """Open or create the store. Raises StoreCorrupted when it cannot be read."""
         self._path = path
         path.mkdir(parents=True, exist_ok=True)
-        options = _options(cache_bytes)
+        options = store_options(cache_bytes)
         try:
             self._db = Rdict(
                 str(path),
@@ -116,7 +77,7 @@ class TimerStore:
 
     def flush(self) -> None:
         """Write the memtables to files. Raises StoreFailed."""
-        with _statuses():
+        with statuses():
             for family in self._family.values():
                 family.flush()
 
@@ -157,14 +118,43 @@ class TimerStore:
         return None
 
     def _due_keys(self, bucket: int, since_ms: int, until_ms: int) -> Iterator[bytes]:
+        return self._keys("due", due_bound(bucket, since_ms), due_bound(bucket, until_ms))
+
+    def _keys(self, family: str, first: bytes, end: bytes) -> Iterator[bytes]:
+        """The keys in [first, end). Raises StoreCorrupted, StoreFailed."""
         read = ReadOptions()
-        read.set_iterate_upper_bound(due_bound(bucket, until_ms))
-        rows = self._family["due"].iter(read)
-        rows.seek(due_bound(bucket, since_ms))
+        read.set_iterate_upper_bound(end)
+        rows = self._family[family].iter(read)
+        rows.seek(first)
         while rows.valid():
             yield rows.key()
             rows.next()
-        _check(rows)
+        check(rows)
+
+    def held(self, bucket: int, gate: str, limit: int) -> list[DueEntry]:
+        """The first `limit` occurrences that wait at a gate, in order of instant. Raises StoreCorrupted."""
+        prefix = gate_prefix(bucket, gate)
+        found: list[DueEntry] = []
+        for key in self._keys("held", prefix, prefix + b"\xff"):
+            if len(found) >= limit:
+                break
+            found.append(held_due(key))
+        return found
+
+    def gates(self, bucket: int) -> list[str]:
+        """Every gate of the bucket at which something waits. Raises StoreCorrupted."""
+        found: list[str] = []
+        first, end = bucket_prefix(bucket), bucket_prefix(bucket + 1)
+        while (key := next(self._keys("held", first, end), None)) is not None:
+            found.append(held_gate(key))
+            first = gate_prefix(bucket, found[-1]) + b"\xff"
+        return found
+
+    def queues(self, bucket: int) -> dict[str, QueueState]:
+        """What is set for queues, by their names. Raises StoreCorrupted."""
+        first, end = bucket_prefix(bucket), bucket_prefix(bucket + 1)
+        states = (decode_queue(self._get("queues", key) or b"") for key in self._keys("queues", first, end))
+        return {state.queue: state for state in states}
 
     def tasks(self, bucket: int) -> Iterator[tuple[str, TaskState]]:
         """Every task of the bucket that has a state. Raises StoreCorrupted."""
@@ -175,7 +165,7 @@ class TimerStore:
         while rows.valid():
             yield rows.key()[2:].decode(), decode_state(rows.value())
             rows.next()
-        _check(rows)
+        check(rows)
 
     def in_flight(self, bucket: int) -> Iterator[tuple[str, TaskSpec | None, TaskState]]:
         """Every task of the bucket with a claimed run, as it stands. Raises StoreCorrupted."""
@@ -189,7 +179,7 @@ class TimerStore:
             if state is not None:
                 yield task_id, self.spec(bucket, task_id), state
             rows.next()
-        _check(rows)
+        check(rows)
 
     def meta(self, bucket: int) -> BucketMeta | None:
         """What is known of the bucket, None when nothing is."""
@@ -207,12 +197,18 @@ class TimerStore:
             return self._tokens[bucket]
 
     def apply(
-        self, bucket: int, token: int, decided_on: int, changes: Iterable[TaskChange], meta: BucketMeta
+        self,
+        bucket: int,
+        token: int,
+        decided_on: int,
+        changes: Iterable[TaskChange],
+        meta: BucketMeta,
+        queues: Mapping[str, bytes] = _NO_QUEUES,
     ) -> int | None:
         """One committed transaction's changes of one bucket, in one WriteBatch.
 
-        `decided_on` is the stored next_offset that the decisions were made on. Only the
-        difference of the due index is written. Returns the instant of the first due entry that was
+        `decided_on` is the stored next_offset that the decisions were made on; `queues` the encoded
+        QueueState of every queue that something was set for. Only the difference of the due index is written. Returns the instant of the first due entry that was
         added, None without one. Raises StoreRefused.
         """
         batch = WriteBatch(raw_mode=True)
@@ -232,9 +228,16 @@ class TimerStore:
                 if entry not in old:
                     batch.put(due_key(bucket, entry), b"", due)
                     added.append(entry.at_ms)
+            self._move_held(
+                batch,
+                bucket,
+                held_entry(change.task_id, change.old_spec, change.old_state),
+                held_entry(change.task_id, change.new_spec, change.new_state),
+            )
             held, holds = has_holder(change.old_state), has_holder(change.new_state)
             if held != holds:
                 self._put(batch, "inflight", key, b"" if holds else None)
+        self._put_queues(batch, bucket, queues)
         self._write(bucket, token, decided_on, batch, meta)
         return min(added, default=None)
 
@@ -245,6 +248,7 @@ class TimerStore:
         decided_on: int,
         records: Mapping[str, Mapping[str, bytes | None]],
         meta: BucketMeta,
+        queues: Mapping[str, bytes] = _NO_QUEUES,
     ) -> None:
         """A stretch of the changelog: task_id → {"spec"|"state": last value, None: tombstone}.
 
@@ -262,10 +266,13 @@ class TimerStore:
             state = new["state"]
             holds = state is not None and has_holder(decode_state(state))
             self._put(batch, "inflight", key, b"" if holds else None)
-            for entry in _due_of(task_id, old):
+            was, now = _decoded(old), _decoded(new)
+            for entry in due_entries(task_id, *was):
                 batch.delete(due_key(bucket, entry), due)
-            for entry in _due_of(task_id, new):
+            for entry in due_entries(task_id, *now):
                 batch.put(due_key(bucket, entry), b"", due)
+            self._move_held(batch, bucket, held_entry(task_id, *was), held_entry(task_id, *now))
+        self._put_queues(batch, bucket, queues)
         self._write(bucket, token, decided_on, batch, meta)
 
     def drop_due(self, bucket: int, token: int, entries: Iterable[DueEntry]) -> None:
@@ -275,7 +282,7 @@ class TimerStore:
             batch.delete(due_key(bucket, entry), self._handle["due"])
         with self._mutex:
             self._check_token(bucket, token)
-            with _statuses():
+            with statuses():
                 self._db.write(batch)
 
     def forget_bucket(self, bucket: int, token: int) -> None:
@@ -288,9 +295,23 @@ class TimerStore:
             self._next_offset[bucket] = 0
 
     def _get(self, family: str, key: bytes) -> bytes | None:
-        with _statuses():
+        with statuses():
             value: bytes | None = self._family[family].get(key)
         return value
+
+    def _move_held(
+        self, batch: WriteBatch, bucket: int, old: HeldEntry | None, new: HeldEntry | None
+    ) -> None:
+        if old == new:
+            return
+        if old is not None:
+            batch.delete(held_key(bucket, old.gate, old.due), self._handle["held"])
+        if new is not None:
+            batch.put(held_key(bucket, new.gate, new.due), b"", self._handle["held"])
+
+    def _put_queues(self, batch: WriteBatch, bucket: int, queues: Mapping[str, bytes]) -> None:
+        for queue, value in queues.items():
+            batch.put(queue_key(bucket, queue), value, self._handle["queues"])
 
     def _put(self, batch: WriteBatch, family: str, key: bytes, value: bytes | None) -> None:
         if value is None:
@@ -306,7 +327,7 @@ class TimerStore:
                 raise StoreRefused(
                     f"bucket {bucket}: decided on offset {decided_on}, the store is at {self._next_offset[bucket]}"
                 )
-            with _statuses():
+            with statuses():
                 self._db.write(batch)
             self._next_offset[bucket] = meta.next_offset
 
@@ -317,40 +338,6 @@ class TimerStore:
             )
 
 
-def _due_of(task_id: str, values: Mapping[str, bytes | None]) -> tuple[DueEntry, ...]:
+def _decoded(values: Mapping[str, bytes | None]) -> tuple[TaskSpec | None, TaskState | None]:
     spec, state = values["spec"], values["state"]
-    return due_entries(
-        task_id, None if spec is None else decode_spec(spec), None if state is None else decode_state(state)
-    )
-
-
-@contextlib.contextmanager
-def _statuses() -> Iterator[None]:
-    """Tell what is broken from what failed: rocksdict raises a bare Exception for every RocksDB status."""
-    try:
-        yield
-    except Exception as error:
-        if str(error).startswith("Corruption"):
-            raise StoreCorrupted(str(error)) from error
-        raise StoreFailed(str(error)) from error
-
-
-def _check(rows: RdictIter) -> None:
-    """An iterator that met a corrupt block just stops: only its status tells."""
-    with _statuses():
-        rows.status()
-
-
-def _options(cache_bytes: int) -> Options:
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_write_buffer_size(16 * 1024 * 1024)
-    options.set_max_open_files(256)
-    options.set_keep_log_file_num(2)
-    options.set_compression_type(DBCompressionType.lz4())
-    table = BlockBasedOptions()
-    table.set_block_cache(Cache(cache_bytes))
-    table.set_bloom_filter(10, False)
-    options.set_block_based_table_factory(table)
-    return options
+    return None if spec is None else decode_spec(spec), None if state is None else decode_state(state)

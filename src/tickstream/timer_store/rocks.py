@@ -1,0 +1,42 @@
+"""RocksDB as the store opens it, and its errors by what must be done about them. No key here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, RdictIter
+
+from tickstream.errors import StoreCorrupted, StoreFailed
+
+
+@contextlib.contextmanager
+def statuses() -> Iterator[None]:
+    """Tell what is broken from what failed: rocksdict raises a bare Exception for every RocksDB status."""
+    try:
+        yield
+    except Exception as error:
+        if str(error).startswith("Corruption"):
+            raise StoreCorrupted(str(error)) from error
+        raise StoreFailed(str(error)) from error
+
+
+def check(rows: RdictIter) -> None:
+    """An iterator that met a corrupt block just stops: only its status tells."""
+    with statuses():
+        rows.status()
+
+
+def store_options(cache_bytes: int) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_write_buffer_size(16 * 1024 * 1024)
+    options.set_max_open_files(256)
+    options.set_keep_log_file_num(2)
+    options.set_compression_type(DBCompressionType.lz4())
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(cache_bytes))
+    table.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(table)
+    return options
