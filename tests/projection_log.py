@@ -40,6 +40,7 @@ class LogWriter:
         self.commands = 0
         self._now = 0
         self._number = 0
+        self.tzdata = "2025.1"
 
     def act(self, action: str, task_id: str, at_ms: int) -> None:
         """One decision, if the task is in a state for it; `commit` ends the transaction."""
@@ -59,7 +60,7 @@ class LogWriter:
         self._now += 1
         position = InputPosition(TOPIC_ID, self.commands, 0, -1)
         at = self._now if applied_before_ms is None else applied_before_ms
-        return Progress(position, position, at, self._number, 0, "2025.1", 0)
+        return Progress(position, position, at, self._number, 0, self.tzdata, 0)
 
     def _schedule(self, task_id: str, at_ms: int) -> None:
         before = self.states.get(task_id)

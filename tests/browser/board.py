@@ -155,8 +155,7 @@ class Board:
     ) -> None:
         self._offsets += 1
         ended = self.wall.now if times[3] == NEVER else times[3]
-        _, queue_handler = definition
-        queue, handler, _ = queue_handler
+        queue, handler, _ = definition.columns
         history = History(
             self._offsets, task_id, due, attempt, definition.rev, outcome, ended, queue, handler, worker,
             b"r" * 16 if attempt else b"", *times, error,

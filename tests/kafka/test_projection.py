@@ -12,8 +12,8 @@ import pytest
 from tests.kafka.projection_rig import BUCKETS, ProjectionRig, eventually, now_ms
 from tickstream import codec
 from tickstream.errors import DataDirInUse
-from tickstream.kafka import plain_producer
-from tickstream.model import NEVER, Report, ReportKind
+from tickstream.kafka import plain_producer, worker_consumer
+from tickstream.model import NEVER, Claim, Report, ReportKind
 from tickstream.ops.processes import ManagedProcess, tickstream_command
 from tickstream.projection.index import Identity, IndexWriter
 
@@ -192,3 +192,35 @@ def test_a_record_of_a_newer_release_stops_its_bucket_only(rig: ProjectionRig) -
 def test_a_directory_has_one_projection(rig: ProjectionRig) -> None:
     with rig.projection(), pytest.raises(DataDirInUse, match="in use by another process"):
         IndexWriter(rig.data_dir, Identity({}, BUCKETS))
+
+
+def test_owners_come_from_the_log_and_groups_from_the_broker(rig: ProjectionRig) -> None:
+    rig.act("schedule", 0, BASE_MS)
+    rig.commit()
+    claim = codec.encode_claim(Claim("alpha", 0, 0, now_ms()))
+    work = rig.names.work("default")
+    worker = worker_consumer(
+        rig.settings, rig.names.worker_group("default"), "w1", on_commit=lambda _error, _partitions: None
+    )
+    worker.subscribe([work])
+    try:
+        eventually(lambda: (worker.poll(0.1), worker.assignment())[1])
+        producer = plain_producer(rig.settings, "test")
+        producer.produce(rig.names.timers, claim, codec.timers_key(codec.CLAIM), 1)
+        producer.produce(work, b"one", b"", 0)
+        assert producer.flush(10) == 0
+        with rig.projection(), rig.dashboard() as client:
+            # Told without a Progress behind it: a bucket that stands still names its owner.
+            eventually(lambda: client.get("/api/cluster").json()["buckets"][1]["owner"] == "alpha")
+            eventually(lambda: client.get("/api/cluster").json()["workers"].get("default"))
+            cluster = client.get("/api/cluster").json()
+            assert cluster["broker"]["problem"] == ""
+            (member,) = cluster["workers"]["default"]
+            assert (member["worker"], member["partitions"]) == ("w1", BUCKETS)
+            assert cluster["buckets"][0]["timers"] == cluster["buckets"][0]["timers_end"] - 1
+            (queue,) = client.get("/api/queues").json()["queues"]
+            assert (queue["workers"], queue["work_waiting"], queue["exists"]) == (1, 1, True)
+            (change,) = client.get("/api/changes").json()["changes"]
+            assert (change["kind"], change["buckets"], change["instance"]) == ("takeover", [1], "alpha")
+    finally:
+        worker.close()

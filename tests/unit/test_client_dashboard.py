@@ -1,5 +1,6 @@
 """get and query against a dashboard that is not there: what is asked, and what is made of the answer."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import httpx
@@ -111,3 +112,24 @@ def test_bounds_and_waits_are_checked_before_anything_is_asked() -> None:
             client.query(datetime(2031, 1, 1), datetime(2031, 1, 2, tzinfo=UTC))
         with pytest.raises(InvalidInput, match="10000"):
             client.get("mail:1", after=Receipt(0, 0, 0), wait_ms=60_000)
+
+
+@pytest.mark.parametrize(
+    ("ask", "expected"),
+    [
+        (lambda board: board.failures({"handler": "h"}), "/api/failures?handler=h"),
+        (lambda board: board.running(), "/api/running"),
+        (lambda board: board.forecast("day"), "/api/forecast?horizon=day"),
+        (lambda board: board.counts(1, 2, by="second"), "/api/counts?start=1&end=2&by=second"),
+        (lambda board: board.lateness(), "/api/lateness"),
+        (lambda board: board.queues(), "/api/queues"),
+        (lambda board: board.cluster(), "/api/cluster"),
+        (lambda board: board.changes(), "/api/changes"),
+    ],
+)
+def test_each_question_goes_where_the_api_answers_it(
+    ask: Callable[[Dashboard], dict[str, object]], expected: str
+) -> None:
+    transport = Answering(200, STAMPS)
+    assert ask(Dashboard("http://board:8080/", transport)) == STAMPS
+    assert transport.requests[0].url.raw_path.decode() == expected

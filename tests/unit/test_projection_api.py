@@ -158,9 +158,9 @@ def test_counts_per_minute_and_state(client: TestClient) -> None:
     waiting, in_flight = ("scheduled", "paused", "held", "faulted"), ("dispatched", "running", "retrying")
     nothing = dict.fromkeys((*waiting, *in_flight, "succeeded", "dead", "cancelled", "skipped"), 0)
     first = nothing | {"scheduled": 6, "dispatched": 1, "succeeded": 1, "dead": 1, "cancelled": 1}
-    assert answer["minutes"] == [
-        {"minute_ms": NOON, **first},
-        {"minute_ms": NOON + MINUTE, **nothing, "scheduled": 1},
+    assert answer["periods"] == [
+        {"start_ms": NOON, **first},
+        {"start_ms": NOON + MINUTE, **nothing, "scheduled": 1},
     ]
     assert answer["totals"] == first | {"scheduled": 7}
 
@@ -174,7 +174,11 @@ def test_status_says_what_is_late_and_where(client: TestClient) -> None:
         "queues": {"slow": {"count": 6, "oldest_ts": NOON + 4_000}},
     }
     assert status["running"]["oldest"]["task_id"] == "t2"
-    assert status["lateness"]["stages"]["due_to_started"] == {"p50_ms": 6, "p99_ms": 6, "count": 2}
+    assert status["lateness"]["stages"]["due_to_started"] == {
+        "count": 2,
+        **dict.fromkeys(("p50_ms", "p90_ms", "p99_ms", "max_ms"), 6),
+        "histogram": [[6, 2]],
+    }
     assert [failure["task_id"] for failure in status["failures"]] == ["t1"]
     assert status["totals"]["scheduled"] == 7
     assert [bucket["lag_ms"] for bucket in status["buckets"]] == [500, 100]
@@ -301,7 +305,7 @@ def test_after_is_satisfied_by_what_is_folded(client: TestClient) -> None:
         ("/api/tasks?sort=up", "no such parameter"),
         ("/api/tasks/%00", "control characters"),
         ("/api/counts?end=5", "start is missing"),
-        ("/api/counts?start=1&end=2&by=year", "only minute"),
+        ("/api/counts?start=1&end=2&by=year", "one of second, minute, hour"),
         ("/api/counts?start=0&end=9999999999", "in several parts"),
     ],
 )

@@ -8,7 +8,7 @@ from tests.projection_log import LogWriter
 from tickstream import codec
 from tickstream.errors import MalformedValue, UnknownSchema
 from tickstream.model import DEFAULT_OPTIONS, Command, Rev, TaskSpec, Verb
-from tickstream.projection.rows import Columns, Position
+from tickstream.projection.rows import Columns, Definition, Position
 from tickstream.projection.steps import BucketBuffer, definition_of
 
 AT = 600_000
@@ -49,7 +49,7 @@ def test_a_step_waits_for_the_outcomes_that_its_progress_names(log: LogWriter) -
     assert second is not None
     assert [outcome.task_id for outcome in second.outcomes] == ["a"]
     assert second.definitions == {"a": [None]}
-    assert second.position == Position(len(log.timers), 1, 1, 4, 1, 0, restoring=False)
+    assert second.position == Position(len(log.timers), 1, 1, 4, 1, 0, restoring=False, tzdata="2025.1")
 
 
 def test_outcomes_ahead_wait_for_their_progress(log: LogWriter) -> None:
@@ -130,4 +130,4 @@ def test_what_cannot_be_read_is_not_skipped() -> None:
 def test_a_producers_unreadable_body_leaves_its_columns_empty() -> None:
     command = Command(b"c" * 16, Verb.SCHEDULE, "a", AT, "q", DEFAULT_OPTIONS, b"not a body")
     value = codec.encode_spec(TaskSpec(Rev(4, 2), codec.encode_command(command)))
-    assert definition_of(value) == (Rev(4, 2), Columns("q", "", {}))
+    assert definition_of(value) == Definition(Rev(4, 2), Columns("q", "", {}))

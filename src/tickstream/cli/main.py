@@ -10,7 +10,19 @@ from typing import Annotated, Final
 
 import typer
 
-from tickstream.cli import audit, dashboard, demo, dev, dispatcher, projection, schedule, task, topics, worker
+from tickstream.cli import (
+    audit,
+    dashboard,
+    demo,
+    dev,
+    dispatcher,
+    projection,
+    query,
+    schedule,
+    task,
+    topics,
+    worker,
+)
 from tickstream.cli.exit_codes import NO, UNAVAILABLE, WRONG_USAGE
 from tickstream.cli.running import log_to_stderr
 from tickstream.errors import (
@@ -48,6 +60,7 @@ app.add_typer(worker.app, name="worker")
 app.add_typer(projection.app, name="projection")
 app.add_typer(dashboard.app, name="dashboard")
 app.add_typer(task.app, name="task")
+app.add_typer(query.app, name="query")
 app.add_typer(schedule.app, name="schedule")
 app.command()(audit.audit)
 

@@ -248,6 +248,15 @@ def list_tasks(
     handler: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     label: Annotated[str | None, typer.Option(metavar="KEY=VALUE")] = None,
     id_prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="What the id begins with.")] = None,
+    calendar: Annotated[str | None, typer.Option(metavar="NAME", help="Events of this calendar.")] = None,
+    error: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the error contains, whatever its case.")
+    ] = None,
+    error_like: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="An error from which it differs in numbers and ids only."),
+    ] = None,
+    order: Annotated[str, typer.Option(metavar="asc|desc", help="The earliest or the latest first.")] = "asc",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows of a page.")] = 100,
     cursor: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Where the page before ended, as it was printed.")
@@ -274,6 +283,10 @@ def list_tasks(
         "handler": handler,
         "label": None if label is None else ":".join(_label(label)),
         "id_prefix": id_prefix,
+        "calendar": calendar,
+        "error": error,
+        "error_like": error_like,
+        "order": order,
         "limit": str(limit),
         "cursor": cursor,
     }

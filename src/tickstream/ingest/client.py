@@ -239,7 +239,7 @@ class Client:
         With `after`, the answer waits until it contains that command, at most `wait_ms`. Raises
         DashboardUnavailable.
         """
-        return self._reader().task(task_id, after=_receipts(after), wait_ms=wait_ms if after else 0)
+        return self.dashboard.task(task_id, after=_receipts(after), wait_ms=wait_ms if after else 0)
 
     def query(
         self,
@@ -251,6 +251,9 @@ class Client:
         handler: str | None = None,
         label: tuple[str, str] | None = None,
         id_prefix: str | None = None,
+        calendar: str | None = None,
+        error: str | None = None,
+        order: str = "asc",
         limit: int = 100,
         cursor: str | None = None,
         after: Receipt | Sequence[Receipt] = (),
@@ -258,7 +261,8 @@ class Client:
     ) -> Page:
         """Occurrences in [start, end), by time, from the dashboard; bounds as datetime or ms.
 
-        `cursor`: that of the page before. With `after`, the answer waits until it contains that
+        `calendar`: whose events they are. `error`: contained in the row's error, whatever its case.
+        `order`: "asc" or "desc". `cursor`: that of the page before. With `after`, the answer waits until it contains that
         command, at most `wait_ms`. Raises InvalidInput, DashboardUnavailable.
         """
         filters = {
@@ -269,13 +273,18 @@ class Client:
             "handler": handler,
             "label": None if label is None else ":".join(label),
             "id_prefix": id_prefix,
+            "calendar": calendar,
+            "error": error,
+            "order": order,
             "limit": str(limit),
             "cursor": cursor,
         }
         given = {name: value for name, value in filters.items() if value is not None}
-        return self._reader().tasks(given, after=_receipts(after), wait_ms=wait_ms if after else 0)
+        return self.dashboard.tasks(given, after=_receipts(after), wait_ms=wait_ms if after else 0)
 
-    def _reader(self) -> Dashboard:
+    @property
+    def dashboard(self) -> Dashboard:
+        """All that a dashboard answers: `client.dashboard.failures()`, `.running()`, `.forecast()`, …"""
         with self._lock:
             if self._dashboard is None:
                 self._dashboard = Dashboard(self._dashboard_url or dashboard_url())

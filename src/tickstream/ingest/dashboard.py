@@ -1,4 +1,4 @@
-"""`get` and `query`: what a dashboard answers, as values.
+"""What a dashboard answers, as values: `get` and `query`, and the questions of someone on call.
 
 Reads only, over HTTP; no command may enter here. The answers are described in docs beside the
 API: rows by (occurrence_ts, task_id), each answer with its own age.
@@ -7,7 +7,7 @@ API: rows by (occurrence_ts, task_id), each answer with its own age.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import httpx
@@ -19,6 +19,10 @@ _CONNECT_S: Final = 4.0
 _ANSWER_S: Final = 10.0
 """How long an answer may take beyond the wait that was asked for."""
 MAX_WAIT_MS: Final = 10_000
+
+
+Answer: TypeAlias = dict[str, Any]
+"""An answer of the API, described at /openapi.json; it carries `as_of` and `staleness_ms`."""
 
 
 class Row(NamedTuple):
@@ -98,6 +102,50 @@ class Dashboard:
             answer["slowest_bucket"],
             answer["position"],
         )
+
+    def running(self, filters: Mapping[str, str] | None = None) -> Answer:
+        """What is out, and who holds it: a page of `rows`, each with its lease. Raises as `tasks`."""
+        return self.ask("running", filters)
+
+    def counts(self, start_ms: int, end_ms: int, *, by: str = "minute", queue: str | None = None) -> Answer:
+        """Rows per period (`second`, `minute` or `hour`) and state, in `periods`. Raises as `tasks`."""
+        span = {"start": str(start_ms), "end": str(end_ms), "by": by}
+        return self.ask("counts", span | ({} if queue is None else {"queue": queue}))
+
+    def forecast(self, horizon: str = "hour") -> Answer:
+        """What is due within an `hour`, `day` or `week`, with its worst seconds. Raises as `tasks`."""
+        return self.ask("forecast", {"horizon": horizon})
+
+    def lateness(self, filters: Mapping[str, str] | None = None) -> Answer:
+        """Percentiles of lateness over time, by stage; the last hour by default. Raises as `tasks`."""
+        return self.ask("lateness", filters)
+
+    def failures(self, filters: Mapping[str, str] | None = None) -> Answer:
+        """What was given up on, in `groups` of one handler and error. Raises as `tasks`."""
+        return self.ask("failures", filters)
+
+    def queues(self) -> Answer:
+        """Each queue: what waits, what is late, who works on it. Raises as `tasks`."""
+        return self.ask("queues")
+
+    def cluster(self) -> Answer:
+        """Buckets, lanes, their owners, and the members of groups. Raises as `tasks`."""
+        return self.ask("cluster")
+
+    def changes(self, filters: Mapping[str, str] | None = None) -> Answer:
+        """Take-overs, new zone data, new layouts; latest first. Raises as `tasks`."""
+        return self.ask("changes", filters)
+
+    def ask(
+        self,
+        what: str,
+        filters: Mapping[str, str] | None = None,
+        *,
+        after: Sequence[Receipt] = (),
+        wait_ms: int = 0,
+    ) -> Answer:
+        """The answer of `/api/<what>`, as the API describes it. Raises DashboardUnavailable, InvalidInput."""
+        return self._get(f"/api/{what}", [*(filters or {}).items(), *_reading(after, wait_ms)], wait_ms)
 
     def close(self) -> None:
         """Close the connections."""

@@ -6,7 +6,7 @@ they import from here.
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tickstream.kafka.admin import CONNECT_TIMEOUT_S, Admin, EndProbe, end_of
+from tickstream.kafka.admin import CONNECT_TIMEOUT_S, Admin, EndProbe, GroupMember, end_of
 from tickstream.kafka.clients import (
     lanes_consumer,
     partitioner,
@@ -29,6 +29,7 @@ __all__ = [
     "Admin",
     "Consumer",
     "EndProbe",
+    "GroupMember",
     "KafkaError",
     "KafkaException",
     "Message",

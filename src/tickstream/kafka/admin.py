@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import (
     Consumer,
+    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -153,6 +154,29 @@ class Admin:
         for name, future in self._client.delete_consumer_groups(list(groups)).items():
             self._result(future, f"delete group {name}", *_NOTHING_TO_DELETE)
 
+    def members(self, groups: Sequence[str]) -> dict[str, list[GroupMember]]:
+        """Group → its members now, none of a group that does not exist. Raises BrokerUnavailable."""
+        found: dict[str, list[GroupMember]] = {}
+        for group, future in self._client.describe_consumer_groups(list(groups)).items():
+            described = self._result(future, f"describe group {group}", KafkaError.GROUP_ID_NOT_FOUND)
+            found[group] = [
+                GroupMember(
+                    member.client_id,
+                    member.host.lstrip("/"),
+                    tuple((p.topic, p.partition) for p in member.assignment.topic_partitions),
+                )
+                for member in (described.members if described is not None else ())
+            ]
+        return found
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """(topic, partition) → the group's committed offset, where there is one. Raises BrokerUnavailable."""
+        asked = ConsumerGroupTopicPartitions(group)
+        (future,) = self._client.list_consumer_group_offsets([asked]).values()
+        answer = self._result(future, f"offsets of group {group}", KafkaError.GROUP_ID_NOT_FOUND)
+        partitions = answer.topic_partitions if answer is not None else ()
+        return {(p.topic, p.partition): p.offset for p in partitions if p.offset >= 0}
+
     @staticmethod
     def _result(future: Any, what: str, *ignore: int) -> Any:
         try:
@@ -166,6 +190,15 @@ class Admin:
             raise BrokerUnavailable(f"{what}: {error.args[0].str()}") from error
         except TimeoutError as error:
             raise BrokerUnavailable(f"{what}: the broker did not answer within {_ANSWER_S:g} s") from error
+
+
+class GroupMember(NamedTuple):
+    """A member of a consumer group."""
+
+    client_id: str
+    host: str
+    assigned: tuple[tuple[str, int], ...]
+    """(topic, partition) of each."""
 
 
 class EndProbe:

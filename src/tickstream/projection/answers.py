@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from tickstream.model import NEVER, Phase, TaskState
 from tickstream.projection import query
+from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.freshness import Freshness
-from tickstream.projection.parameters import encode_cursor
 from tickstream.projection.query import Window
 from tickstream.projection.reader import View
 from tickstream.projection.rows import Attempt, Pulse, Row
-from tickstream.projection.status import minute_list
 
 
 def row_object(row: Row) -> dict[str, Any]:
@@ -56,18 +55,19 @@ def attempt_objects(row: Row, ended: Sequence[Attempt], pulse: Pulse | None) -> 
             "ended_ms": _time(attempt.ended_ms if attempt.ended_ms != NEVER else attempt.at_ms),
             "error": attempt.error,
             "result": attempt.result,
-            **_said(None),
+            **said(None),
         }
         for attempt in ended
     ]
     told = bool(ended) and ended[-1].outcome.terminal
     if row.attempt and row.state is not Phase.RETRYING and not told:
         fields = row_object(row)
-        objects.append({name: fields[name] for name in _OF_ROW} | {"result": ""} | _said(pulse))
+        objects.append({name: fields[name] for name in _OF_ROW} | {"result": ""} | said(pulse))
     return objects
 
 
-def _said(pulse: Pulse | None) -> dict[str, Any]:
+def said(pulse: Pulse | None) -> dict[str, Any]:
+    """What a run's last heartbeat says; nulls when none was heard."""
     if pulse is None:
         return {"heartbeat_ms": None, "progress": None, "note": ""}
     progress = None if pulse.progress == NEVER else pulse.progress / 1_000
@@ -152,10 +152,3 @@ def _phase(state: TaskState | None, last: Row | None) -> Phase | None:
     if state.phase is Phase.DISPATCHED and state.runs:
         return state.runs[-1].phase
     return state.phase
-
-
-def counts(view: View, first_minute: int, end_minute: int, fresh: Freshness) -> dict[str, Any]:
-    """The answer of /api/counts: rows per minute and state, and their sum over the window."""
-    minutes = query.minutes(view, first_minute, end_minute)
-    totals = {state.value: sum(by.get(state, 0) for by in minutes.values()) for state in Phase}
-    return {"minutes": minute_list(minutes), "totals": totals, **fresh.fields()}

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import IndexNotReady, InvalidTaskId
 from tickstream.model import Receipt, check_task_id
-from tickstream.projection import answers, parameters
+from tickstream.projection import answers, charts, failures, installation, parameters, runs
 from tickstream.projection.freshness import Freshness, freshness, missing
 from tickstream.projection.guard import Guard
 from tickstream.projection.openapi import document
@@ -62,7 +62,7 @@ class Dashboard:
 
     async def task(self, request: Request) -> Response:
         """One task."""
-        parameters.task_parameters(request.query_params)
+        parameters.nothing(request.query_params)
         task_id = request.path_params["task_id"]
         try:
             check_task_id(task_id)
@@ -71,9 +71,44 @@ class Dashboard:
         return await self._answer(request, lambda view, fresh: answers.task(view, task_id, fresh))
 
     async def counts(self, request: Request) -> Response:
-        """Rows per minute and state."""
-        first, end = parameters.counts(request.query_params)
-        return await self._answer(request, lambda view, fresh: answers.counts(view, first, end, fresh))
+        """Rows per second, minute or hour, and state."""
+        span = parameters.counts(request.query_params)
+        return await self._answer(request, lambda view, fresh: charts.counts(view, span, fresh))
+
+    async def forecast(self, request: Request) -> Response:
+        """The load to come."""
+        horizon = parameters.forecast(request.query_params)
+        return await self._answer(request, lambda view, fresh: charts.forecast(view, horizon, fresh))
+
+    async def lateness(self, request: Request) -> Response:
+        """Percentiles of lateness over time, by stage."""
+        span = parameters.lateness(request.query_params, self._clock.wall_ms())
+        return await self._answer(request, lambda view, fresh: charts.late(view, span, fresh))
+
+    async def running(self, request: Request) -> Response:
+        """What is out, and who holds it."""
+        window = parameters.running(request.query_params)
+        return await self._answer(request, lambda view, fresh: runs.running(view, window, fresh))
+
+    async def failures(self, request: Request) -> Response:
+        """What was given up on, by handler and error."""
+        asked = parameters.failures(request.query_params, self._clock.wall_ms())
+        return await self._answer(request, lambda view, fresh: failures.failures(view, asked, fresh))
+
+    async def queues(self, request: Request) -> Response:
+        """Each queue, and who works on it."""
+        parameters.nothing(request.query_params)
+        return await self._answer(request, installation.queues)
+
+    async def cluster(self, request: Request) -> Response:
+        """Buckets, lanes and their owners."""
+        parameters.nothing(request.query_params)
+        return await self._answer(request, installation.cluster)
+
+    async def changes(self, request: Request) -> Response:
+        """What became different, latest first."""
+        strip = parameters.changes(request.query_params, self._clock.wall_ms())
+        return await self._answer(request, lambda view, fresh: installation.changes(view, strip, fresh))
 
     async def status(self, _request: Request) -> Response:
         """Everything at a glance."""
@@ -162,6 +197,13 @@ def create_app(
             Route("/api/tasks", dashboard.tasks),
             Route("/api/tasks/{task_id:path}", dashboard.task),
             Route("/api/counts", dashboard.counts),
+            Route("/api/forecast", dashboard.forecast),
+            Route("/api/lateness", dashboard.lateness),
+            Route("/api/running", dashboard.running),
+            Route("/api/failures", dashboard.failures),
+            Route("/api/queues", dashboard.queues),
+            Route("/api/cluster", dashboard.cluster),
+            Route("/api/changes", dashboard.changes),
             Route("/api/status", dashboard.status),
             Route("/api/stream", dashboard.stream),
             Route("/openapi.json", dashboard.openapi),

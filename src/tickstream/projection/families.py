@@ -40,6 +40,7 @@ PULSES: Final = Family(MAIN, b"h")
 COUNTS: Final = Family(MAIN, b"c")
 LATENESS: Final = Family(MAIN, b"l")
 FAILURES: Final = Family(MAIN, b"f")
+CHANGES: Final = Family(MAIN, b"g")
 META: Final = Family(MAIN, b"m")
 FAMILY_OF: Final = (
     dict.fromkeys(WAITING, UPCOMING)

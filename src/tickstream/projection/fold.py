@@ -32,6 +32,8 @@ from tickstream.projection.rows import (
     NO_TASK,
     UNKNOWN,
     Attempt,
+    Change,
+    ChangeKind,
     Columns,
     Definition,
     Failure,
@@ -74,6 +76,10 @@ class View(Protocol):
         """The finished row of an occurrence, shown or superseded."""
         ...
 
+    def position(self, bucket: int) -> Position:
+        """Where the bucket stands."""
+        ...
+
 
 @dataclass(slots=True)
 class Changes:
@@ -90,6 +96,7 @@ class Changes:
     attempts: list[Attempt] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
+    events: list[Change] = field(default_factory=list)
 
 
 def fold(steps: Iterable[Step], view: View) -> Changes:
@@ -102,7 +109,19 @@ def fold(steps: Iterable[Step], view: View) -> Changes:
         for task_id in step.definitions.keys() | step.states.keys() | outcomes.keys():
             _fold_task(task_id, step, outcomes.get(task_id, ()), view, changes)
         changes.positions[step.bucket] = step.position
+        changes.events += _moves(step.bucket, view.position(step.bucket), step.position)
     return changes
+
+
+def _moves(bucket: int, before: Position, after: Position) -> Iterator[Change]:
+    """What another Progress says about the installation than the one before it."""
+    if not before.applied_before_ms or not after.applied_before_ms:
+        return
+    at = after.applied_before_ms
+    if before.tzdata != after.tzdata:
+        yield Change(at, ChangeKind.TZDATA, bucket, {"before": before.tzdata, "after": after.tzdata})
+    if before.layout != after.layout:
+        yield Change(at, ChangeKind.LAYOUT, bucket, {"before": before.layout, "after": after.layout})
 
 
 def _note(outcomes: Sequence[History], before: TaskState | None, changes: Changes) -> None:

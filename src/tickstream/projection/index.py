@@ -30,6 +30,7 @@ from tickstream.projection import keys, turn
 from tickstream.projection.families import (
     AGEING,
     ATTEMPTS,
+    CHANGES,
     COLUMN_FAMILIES,
     COUNTS,
     ENDED,
@@ -47,6 +48,9 @@ from tickstream.projection.families import (
 from tickstream.projection.fold import Changes
 from tickstream.projection.rows import (
     FORMAT_VERSION,
+    Change,
+    ChangeKind,
+    Owner,
     Position,
     Pulse,
     Row,
@@ -56,8 +60,10 @@ from tickstream.projection.rows import (
     decode_row,
     decode_task,
     encode_attempt,
+    encode_change,
     encode_failure,
     encode_histogram,
+    encode_owner,
     encode_position,
     encode_pulse,
     encode_row,
@@ -163,9 +169,10 @@ class IndexWriter:
 
     def positions(self, buckets: Iterable[int]) -> dict[int, Position]:
         """Where each bucket stands."""
-        return {b: self._position(b) for b in buckets}
+        return {b: self.position(b) for b in buckets}
 
-    def _position(self, bucket: int) -> Position:
+    def position(self, bucket: int) -> Position:
+        """Where a bucket stands."""
         value = self._get(META, keys.bucket_key(bucket))
         return Position() if value is None else decode_position(value)
 
@@ -210,6 +217,29 @@ class IndexWriter:
             self._add_lateness(batch, keys.lateness_key(minute, stage), added)
         for bucket, position in changes.positions.items():
             batch.put(META, keys.bucket_key(bucket), encode_position(position))
+        for change in changes.events:
+            _put_change(batch, change)
+        self._write(batch)
+
+    def owned(self, owners: Mapping[int, Owner]) -> None:
+        """Take in who took which bucket; the same Claim again changes nothing."""
+        batch = _Batch(self._handles)
+        for bucket, owner in owners.items():
+            batch.put(META, keys.owner_key(bucket), encode_owner(owner))
+            fields = {"instance": owner.instance, "lane": owner.lane, "layout": owner.layout}
+            _put_change(batch, Change(owner.at_ms, ChangeKind.TAKEOVER, bucket, fields))
+        self._write(batch)
+
+    def note(self, change: Change) -> None:
+        """Add to the strip of changes."""
+        batch = _Batch(self._handles)
+        _put_change(batch, change)
+        self._write(batch)
+
+    def put_cluster(self, snapshot: bytes) -> None:
+        """Take in what the broker said of groups and ends."""
+        batch = _Batch(self._handles)
+        batch.put(META, keys.CLUSTER, snapshot)
         self._write(batch)
 
     def hear(self, pulses: Iterable[Pulse]) -> None:
@@ -229,13 +259,13 @@ class IndexWriter:
             self._unflushed = 0
 
     def _count(self, batch: _Batch, differences: Mapping[tuple[Phase, int, str], int]) -> None:
-        totals: dict[Phase, int] = {}
+        totals: dict[tuple[Phase, str], int] = {}
         for (state, minute, queue), difference in differences.items():
             if difference:
                 self._add(batch, COUNTS, keys.count_key(state, minute, queue), difference)
-                totals[state] = totals.get(state, 0) + difference
-        for state, difference in totals.items():
-            self._add(batch, META, keys.total_key(state), difference)
+                totals[state, queue] = totals.get((state, queue), 0) + difference
+        for (state, queue), difference in totals.items():
+            self._add(batch, META, keys.total_key(state, queue), difference)
 
     def _add(self, batch: _Batch, family: Family, key: bytes, difference: int) -> None:
         count = int(self._get(family, key) or 0) + difference
@@ -278,6 +308,7 @@ class IndexWriter:
             batch.delete_range(PULSES, b"", bound)
         batch.delete_range(FAILURES, b"", keys.failure_bound(before_ms))
         batch.delete_range(LATENESS, b"", keys.lateness_key(keys.minute_of(before_ms), 0))
+        batch.delete_range(CHANGES, b"", keys.change_key(before_ms, 0, 0))
         self._write(batch)
         return dropped
 
@@ -311,6 +342,10 @@ class _Batch:
     def delete_range(self, family: Family, begin: bytes, end: bytes) -> None:
         prefix = family.prefix
         self.batch.delete_range(prefix + begin, prefix + end, self._handles[family.column])
+
+
+def _put_change(batch: _Batch, change: Change) -> None:
+    batch.put(CHANGES, keys.change_key(change.at_ms, change.kind, change.bucket), encode_change(change))
 
 
 def _lock(data_dir: Path) -> int:

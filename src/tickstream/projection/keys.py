@@ -11,7 +11,9 @@ byte order is the order of time.
     count     state u8 | minute u32 | queue (UTF-8)                                counts
     lateness  minute u32 | stage u8                                                lateness
     failure   at_ms u64 | task_id | 00 | occurrence i64                            failures
-    meta      ASCII: `buckets`, `b` + bucket u16, `n` + state u8                   meta
+    change    at_ms u64 | kind u8 | bucket u16                                     changes
+    meta      ASCII: `buckets`, `cluster`, `b` + bucket u16, `o` + bucket u16,     meta
+              `n` + state u8 + queue (UTF-8)
 
 The first six bytes of a row are its instant: a window is one range, and the minute is the prefix
 under which counters are kept and old rows dropped. Task ids hold no control characters, so 00
@@ -37,6 +39,7 @@ _LATENESS: Final = struct.Struct(">IB")
 _AT: Final = struct.Struct(">Q")
 _NUMBER: Final = struct.Struct(">Q")
 _BUCKET: Final = struct.Struct(">H")
+_CHANGE: Final = struct.Struct(">QBH")
 
 _STATE_CODES: Final = {
     Phase.SCHEDULED: 0,
@@ -55,6 +58,8 @@ _STATES: Final = {code: state for state, code in _STATE_CODES.items()}
 
 BUCKETS: Final = b"buckets"
 """Key of the number of buckets, in ASCII digits."""
+CLUSTER: Final = b"cluster"
+"""Key of what the broker said last of groups and ends."""
 
 
 def minute_of(ms: int) -> int:
@@ -81,6 +86,12 @@ def read_row_key(key: bytes) -> tuple[str, int]:
     if len(key) <= _INSTANT.size + _OCCURRENCE.size:
         raise ValueError(f"{len(key)} bytes are too short for a row's key")
     return key[6:-8].decode(), _OCCURRENCE.unpack_from(key, len(key) - 8)[0]
+
+
+def read_instant(key: bytes) -> int:
+    """The instant at which a row's key stands, ms UTC."""
+    minute, ms = _INSTANT.unpack_from(key)
+    return int(minute * MINUTE_MS + ms)
 
 
 def after(key: bytes) -> bytes:
@@ -189,6 +200,42 @@ def bucket_key(bucket: int) -> bytes:
     return b"b" + _BUCKET.pack(bucket)
 
 
-def total_key(state: Phase) -> bytes:
-    """Key of the number of all rows in one state."""
-    return b"n" + bytes((_STATE_CODES[state],))
+def owner_key(bucket: int) -> bytes:
+    """Key of the last Claim of a bucket."""
+    return b"o" + _BUCKET.pack(bucket)
+
+
+def total_key(state: Phase, queue: str) -> bytes:
+    """Key of the number of all rows in one state and queue."""
+    return b"n" + bytes((_STATE_CODES[state],)) + queue.encode()
+
+
+def total_bounds(state: Phase) -> tuple[bytes, bytes]:
+    """Bounds of the keys of one state's totals."""
+    code = _STATE_CODES[state]
+    return b"n" + bytes((code,)), b"n" + bytes((code + 1,))
+
+
+TOTALS: Final = (b"n", b"o")
+"""Bounds of the keys of all totals."""
+
+
+def read_total_key(key: bytes) -> tuple[Phase, str]:
+    """`(state, queue)` of a total's key."""
+    return _STATES[key[1]], key[2:].decode()
+
+
+# --------------------------------------------------------------------------- changes
+
+
+def change_key(at_ms: int, kind: int, bucket: int) -> bytes:
+    """Key of a change in the order of its instant: written again, it is the same."""
+    return _CHANGE.pack(max(at_ms, 0), kind, bucket)
+
+
+def read_change_key(key: bytes) -> tuple[int, int, int]:
+    """`(at_ms, kind, bucket)` of a change's key. Raises ValueError on what is no such key."""
+    if len(key) != _CHANGE.size:
+        raise ValueError(f"{len(key)} bytes are no key of a change")
+    at_ms, kind, bucket = _CHANGE.unpack(key)
+    return at_ms, kind, bucket

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from tickstream.model import NEVER, History
 
@@ -94,3 +94,17 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
         if seen >= rank and seen:
             return upper_ms(bucket)
     return None
+
+
+def summary(histograms: Mapping[int, Mapping[int, int]]) -> dict[str, Any]:
+    """By stage, percentiles in ms, None of nothing; and the histogram itself, [upper ms, how many]."""
+    return {stage.label: _percentiles(histograms.get(stage, {})) for stage in Stage}
+
+
+def _percentiles(histogram: Mapping[int, int]) -> dict[str, Any]:
+    shares = (("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99), ("max_ms", 1.0))
+    return {
+        "count": sum(histogram.values()),
+        **{name: percentile(histogram, share) for name, share in shares},
+        "histogram": [[upper_ms(bucket), count] for bucket, count in sorted(histogram.items())],
+    }

@@ -7,37 +7,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tickstream.model import Outcome, Phase
-from tickstream.projection.parameters import MAX_WAIT_MS
-from tickstream.projection.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_MINUTES
+from tickstream.projection.charts import MAX_PERIODS, Horizon, Step
+from tickstream.projection.failures import MAX_GROUPS
+from tickstream.projection.parameters import MAX_CHANGES, MAX_RECEIPTS, MAX_WAIT_MS
+from tickstream.projection.query import DEFAULT_LIMIT, MAX_LIMIT
+from tickstream.projection.schemas import SCHEMAS, STATE, ref
 
-_MS: Final = {"type": "integer", "description": "ms since the epoch, UTC"}
-_MS_OR_NULL: Final = {
-    "type": ["integer", "null"],
-    "description": "ms since the epoch, UTC; null: not (yet) known",
-}
 _TEXT: Final = {"type": "string"}
-_WHOLE: Final = {"type": "integer", "minimum": 0}
-_INSTANT: Final = {"type": "string", "description": "ms since the epoch, or ISO 8601 with an offset"}
-_STATE: Final = {"type": "string", "enum": [phase.value for phase in Phase]}
-_ATTEMPT_STATE: Final = {
-    "type": "string",
-    "enum": sorted({"dispatched", "running"} | {outcome.value.lower() for outcome in Outcome}),
+_INSTANT: Final = {
+    "anyOf": [
+        {"type": "integer", "minimum": 0, "maximum": 253_402_300_799_999},
+        {"type": "string", "format": "date-time"},
+    ],
+    "description": "ms since the epoch, or ISO 8601 with an offset",
 }
-_LABELS: Final = {"type": "object", "additionalProperties": _TEXT}
-_PER_STATE: Final = {phase.value: _WHOLE for phase in Phase}
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-def _ref(name: str) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _query(name: str, schema: dict[str, Any], description: str, *, repeated: bool = False) -> dict[str, Any]:
@@ -45,189 +28,85 @@ def _query(name: str, schema: dict[str, Any], description: str, *, repeated: boo
     return {
         "name": name,
         "in": "query",
-        "schema": _list(schema) if repeated else schema,
+        "schema": {"type": "array", "items": schema} if repeated else schema,
         "description": description,
     }
 
 
-_FRESH: Final = {
-    "as_of": _MS,
-    "staleness_ms": {
-        **_WHOLE,
-        "description": "as_of less the least T over all buckets: commands accepted longer ago are in the answer",
-    },
-    "slowest_bucket": {**_WHOLE, "description": "the bucket with the least T"},
-    "restoring": {
-        **_list(_WHOLE),
-        "description": "buckets being rebuilt; their rows may be ahead of each other",
-    },
-    "position": {
-        "type": "object",
-        "description": "by bucket, the next offsets of timers and history to be folded",
-        "additionalProperties": _object(timers=_WHOLE, history=_WHOLE),
-    },
-}
+_RECEIPT: Final = {"type": "string", "pattern": "^[0-9]{1,5}:[0-9]{1,18}:[0-9]{1,9}$"}
 _AFTER: Final = [
     _query(
         "after",
-        {"type": "string", "pattern": r"^\d+:\d+:\d+$"},
+        _RECEIPT,
         "receipts bucket:offset:item of commands that the answer must contain",
         repeated=True,
-    ),
+    )
+    | {"schema": {"type": "array", "items": _RECEIPT, "maxItems": MAX_RECEIPTS}},
     _query(
         "wait_ms",
         {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS, "default": 0},
         "how long to wait for them; then 504",
     ),
 ]
-_SCHEMAS: Final = {
-    "Row": _object(
-        task_id=_TEXT,
-        occurrence_ts=_MS,
-        state=_STATE,
-        queue=_TEXT,
-        handler=_TEXT,
-        labels=_LABELS,
-        attempt=_WHOLE,
-        worker=_TEXT,
-        decided_ms=_MS_OR_NULL,
-        fetched_ms=_MS_OR_NULL,
-        started_ms=_MS_OR_NULL,
-        ended_ms=_MS_OR_NULL,
-        retry_at_ms={
-            "type": ["integer", "null"],
-            "description": "of `retrying`: when the attempt is dispatched, ms since the epoch, UTC",
-        },
-        error=_TEXT,
-        rev={"type": "string", "description": "offset:item of the Schedule command behind the row"},
-    ),
-    "Attempt": _object(
-        occurrence_ts=_MS,
-        attempt=_WHOLE,
-        state=_ATTEMPT_STATE,
-        worker=_TEXT,
-        decided_ms=_MS_OR_NULL,
-        fetched_ms=_MS_OR_NULL,
-        started_ms=_MS_OR_NULL,
-        ended_ms={**_MS_OR_NULL, "description": "of an expired lease: when that was recorded"},
-        error=_TEXT,
-        result={"type": "string", "description": "what the handler returned, as JSON; empty: nothing"},
-        heartbeat_ms={**_MS_OR_NULL, "description": "of one that runs: its last heartbeat that was heard of"},
-        progress={"type": ["number", "null"], "description": "0 to 1, as the handler says with it"},
-        note={**_TEXT, "description": "what the handler says that it is doing"},
-    ),
-    "Task": _object(
-        task_id=_TEXT,
-        state={**_STATE, "type": ["string", "null"]} | {"enum": [*_STATE["enum"], None]},
-        queue=_TEXT,
-        handler=_TEXT,
-        labels=_LABELS,
-        rev={"type": ["string", "null"]},
-        next_occurrence_ts=_MS_OR_NULL,
-        last_occurrence_ts=_MS_OR_NULL,
-        ended_ms=_MS_OR_NULL,
-    ),
-    "Minute": _object(minute_ms=_MS, **_PER_STATE),
-    "Page": _object(
-        rows=_list(_ref("Row")),
-        cursor={
-            "type": ["string", "null"],
-            "description": "pass it to get the next page; null: that was the last",
-        },
-        visited={**_WHOLE, "description": "rows looked at for this page"},
-        **_FRESH,
-    ),
-    "TaskAnswer": _object(
-        task={"oneOf": [_ref("Task"), {"type": "null"}]},
-        occurrences=_list(_ref("Row")),
-        attempts=_list(_ref("Attempt")),
-        **_FRESH,
-    ),
-    "Counts": _object(minutes=_list(_ref("Minute")), totals=_object(**_PER_STATE), **_FRESH),
-    "Status": _object(
-        buckets=_list(
-            _object(
-                bucket=_WHOLE,
-                applied_before_ms={**_MS, "description": "T of the bucket; 0: no Progress seen yet"},
-                lag_ms=_WHOLE,
-                restoring={"type": "boolean"},
-                timers=_WHOLE,
-                history=_WHOLE,
-                commands={**_WHOLE, "description": "the dispatcher's next offset in `commands`"},
-            )
-        ),
-        totals=_object(**_PER_STATE),
-        overdue=_object(
-            count=_WHOLE,
-            oldest_ts=_MS_OR_NULL,
-            exact={"type": "boolean"},
-            queues={"type": "object", "additionalProperties": _object(count=_WHOLE, oldest_ts=_MS)},
-        ),
-        running=_object(
-            count={**_WHOLE, "description": "in flight: dispatched, running or retrying"},
-            oldest={
-                "oneOf": [
-                    _object(task_id=_TEXT, occurrence_ts=_MS, state=_STATE, worker=_TEXT, decided_ms=_MS),
-                    {"type": "null"},
-                ]
-            },
-        ),
-        lateness=_object(
-            minutes=_WHOLE,
-            stages=_object(
-                **{
-                    stage: _object(
-                        p50_ms={"type": ["integer", "null"]},
-                        p99_ms={"type": ["integer", "null"]},
-                        count=_WHOLE,
-                    )
-                    for stage in (
-                        "due_to_started",
-                        "due_to_decided",
-                        "decided_to_fetched",
-                        "fetched_to_started",
-                    )
-                }
-            ),
-        ),
-        minutes=_list(_ref("Minute")),
-        failures=_list(
-            _object(
-                at_ms=_MS,
-                task_id=_TEXT,
-                occurrence_ts=_MS,
-                queue=_TEXT,
-                handler=_TEXT,
-                attempt=_WHOLE,
-                worker=_TEXT,
-                error=_TEXT,
-            )
-        ),
-        **_FRESH,
-    ),
-    "Problem": {
-        "type": "object",
-        "properties": {"type": _TEXT, "title": _TEXT, "status": _WHOLE, "detail": _TEXT},
-        "required": ["type", "title", "status", "detail"],
-    },
-}
 
 
-def _get(summary: str, schema: str, parameters: list[dict[str, Any]], *errors: str) -> dict[str, Any]:
+def _limit(default: int, most: int, what: str) -> dict[str, Any]:
+    return _query("limit", {"type": "integer", "minimum": 1, "maximum": most, "default": default}, what)
+
+
+def _choice(name: str, choices: list[str], default: str, description: str) -> dict[str, Any]:
+    return _query(name, {"type": "string", "enum": choices, "default": default}, description)
+
+
+_LABEL: Final = {"type": "string", "pattern": "^[^:]+:"}
+_CURSOR: Final = _query("cursor", {"type": "string", "pattern": "^[A-Za-z0-9_-]*$"}, "of the page before")
+_FILTERS: Final = [
+    _query("queue", _TEXT, "exactly this queue"),
+    _query("handler", _TEXT, "exactly this handler"),
+    _query("label", _LABEL, "name:value; all of them", repeated=True),
+    _query("id_prefix", _TEXT, "ids that begin so"),
+    _query("calendar", _TEXT, "events of this calendar: ids that begin with its name in braces"),
+    _limit(DEFAULT_LIMIT, MAX_LIMIT, "rows"),
+    _CURSOR,
+    _choice("order", ["asc", "desc"], "asc", "by occurrence_ts, then id"),
+]
+
+
+def _span(steps: list[Step], *, required: bool) -> list[dict[str, Any]]:
+    limits = ", ".join(f"{MAX_PERIODS[step]} of {step.value}" for step in steps)
+    default = "" if required else "; default: "
+    bounds = [
+        _query(
+            "start", _INSTANT, f"rounded down to a whole period{default and default + 'an hour before end'}"
+        ),
+        _query("end", _INSTANT, f"rounded up; at most {limits}{default and default + 'now'}"),
+    ]
+    return [
+        *(bound | {"required": required} for bound in bounds),
+        _choice("by", [step.value for step in steps], Step.MINUTE.value, "width of a period"),
+    ]
+
+
+def _get(
+    summary: str, schema: str, parameters: list[dict[str, Any]], *, fresh: bool = True
+) -> dict[str, Any]:
+    """One path. `fresh`: it understands `after=`."""
+    errors = ("400", "401", "503", "504") if fresh else ("401", "503")
     said = {
         "400": "a parameter is wrong",
+        "401": "a token is asked for, and was not sent",
         "503": "no index yet",
         "504": "`after` not reached; carries position",
     }
-    problem = {"application/problem+json": {"schema": _ref("Problem")}}
+    problem = {"application/problem+json": {"schema": ref("Problem")}}
     return {
         "get": {
             "summary": summary,
-            "parameters": parameters,
+            "parameters": [*parameters, *(_AFTER if fresh else ())],
             "responses": {
                 "200": {
                     "description": "the answer",
-                    "content": {"application/json": {"schema": _ref(schema)}},
+                    "content": {"application/json": {"schema": ref(schema)}},
                 },
                 **{code: {"description": said[code], "content": problem} for code in errors},
             },
@@ -239,34 +118,61 @@ def _paths() -> dict[str, Any]:
     window = [
         _query("start", _INSTANT, "first occurrence_ts; default: the beginning"),
         _query("end", _INSTANT, "occurrence_ts before this; default: no end"),
-        _query("state", _STATE, "any of these", repeated=True),
-        _query("queue", _TEXT, "exactly this queue"),
-        _query("handler", _TEXT, "exactly this handler"),
-        _query("label", _TEXT, "name:value; all of them", repeated=True),
-        _query("id_prefix", _TEXT, "ids that begin so"),
-        _query(
-            "limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}, "rows"
-        ),
-        _query("cursor", _TEXT, "of the page before"),
+        _query("state", STATE, "any of these", repeated=True),
+        _query("error", _TEXT, "contained in the error, whatever its case"),
+        _query("error_like", _TEXT, "an error that differs from this one in numbers and ids only"),
     ]
-    task_id = {"name": "task_id", "in": "path", "required": True, "schema": _TEXT}
-    minutes = [
-        _query("start", _INSTANT, "rounded down to a minute") | {"required": True},
-        _query("end", _INSTANT, f"rounded up to a minute; at most {MAX_MINUTES} minutes on")
-        | {"required": True},
-        _query("by", {"type": "string", "enum": ["minute"], "default": "minute"}, "granularity"),
+    held = {"type": "string", "enum": ["dispatched", "running", "retrying"]}
+    task_id = {"name": "task_id", "in": "path", "required": True, "schema": {**_TEXT, "minLength": 1}}
+    recent = [
+        _query("start", _INSTANT, "recorded at or after this; default: a day ago"),
+        _query("end", _INSTANT, "recorded before this; default: no end"),
     ]
     stream = _get(
-        "Server-sent events: status (the object of /api/status), minutes, problem", "Status", [], "503"
+        "Server-sent events: status (the object of /api/status), minutes, problem", "Status", [], fresh=False
     )
     stream["get"]["responses"]["200"]["content"] = {"text/event-stream": {"schema": _TEXT}}
     return {
-        "/api/tasks": _get(
-            "Rows in a window of occurrence_ts", "Page", [*window, *_AFTER], "400", "503", "504"
+        "/api/tasks": _get("Rows in a window of occurrence_ts", "Page", [*window, *_FILTERS]),
+        "/api/tasks/{task_id}": _get("One task, its occurrences and every attempt", "TaskAnswer", [task_id]),
+        "/api/counts": _get(
+            "Rows per second, minute or hour, and state",
+            "Counts",
+            [*_span(list(Step), required=True), _query("queue", _TEXT, "only this queue")],
         ),
-        "/api/tasks/{task_id}": _get("One task", "TaskAnswer", [task_id, *_AFTER], "400", "503", "504"),
-        "/api/counts": _get("Rows per minute and state", "Counts", minutes, "400", "503"),
-        "/api/status": _get("Everything at a glance", "Status", [], "503"),
+        "/api/forecast": _get(
+            "The load to come: tasks per period, and the worst seconds",
+            "Forecast",
+            [_choice("horizon", [h.value for h in Horizon], Horizon.HOUR.value, "how far it looks")],
+        ),
+        "/api/lateness": _get(
+            "Percentiles of lateness over time, split by stage",
+            "Lateness",
+            _span([Step.MINUTE, Step.HOUR], required=False),
+        ),
+        "/api/running": _get(
+            "What is out, and who holds it",
+            "Runs",
+            [_query("state", held, "any of these; default: running", repeated=True), *_FILTERS],
+        ),
+        "/api/failures": _get(
+            "What was given up on, by handler and error",
+            "Failures",
+            [
+                *recent,
+                _query("queue", _TEXT, "exactly this queue"),
+                _query("handler", _TEXT, "exactly this handler"),
+                _limit(20, MAX_GROUPS, "groups"),
+            ],
+        ),
+        "/api/queues": _get("Each queue: what waits, what is late, who works on it", "Queues", []),
+        "/api/cluster": _get("Buckets, lanes, their owners, and the members of groups", "Cluster", []),
+        "/api/changes": _get(
+            "Take-overs, new zone data, new layouts, rebuilds; latest first",
+            "Changes",
+            [*recent, _limit(50, MAX_CHANGES, "changes"), _CURSOR],
+        ),
+        "/api/status": _get("Everything at a glance", "Status", [], fresh=False),
         "/api/stream": stream,
     }
 
@@ -282,7 +188,7 @@ def document() -> dict[str, Any]:
         },
         "paths": _paths(),
         "components": {
-            "schemas": _SCHEMAS,
+            "schemas": SCHEMAS,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],

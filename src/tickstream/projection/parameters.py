@@ -1,32 +1,46 @@
 """Query strings read into values, with an error that says what should have stood there.
 
-No index may enter here. Times are milliseconds since the epoch, or ISO 8601 with an offset.
+No index may enter here. Times are milliseconds since the epoch, or ISO 8601 with an offset; where
+a default lies near the present, `now_ms` is the server's clock.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from enum import Enum
+from typing import Final, TypeVar
 
 from starlette.datastructures import QueryParams
 
 from tickstream.model import Phase, Receipt
 from tickstream.projection import keys
-from tickstream.projection.keys import LAST_INSTANT_MS, MINUTE_MS
+from tickstream.projection.charts import MAX_PERIODS, Horizon, Span, Step
+from tickstream.projection.cursors import decode_cursor
+from tickstream.projection.failures import MAX_GROUPS, Failures
+from tickstream.projection.installation import Strip
+from tickstream.projection.keys import LAST_INSTANT_MS
 from tickstream.projection.problems import Problem, bad_parameter
-from tickstream.projection.query import DEFAULT_LIMIT, MAX_LIMIT, MAX_MINUTES, Window
+from tickstream.projection.query import DEFAULT_LIMIT, MAX_LIMIT, Window
 
 MAX_WAIT_MS: Final = 10_000
 MAX_RECEIPTS: Final = 1_000
+MAX_CHANGES: Final = 200
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES: Final = {phase.value: phase for phase in Phase}
-_WINDOW: Final = frozenset(
-    ("start", "end", "state", "queue", "handler", "label", "id_prefix", "limit", "cursor", "after", "wait_ms")
-)
-_TASK: Final = frozenset(("after", "wait_ms"))
-_COUNTS: Final = frozenset(("start", "end", "by"))
+FRESH: Final = frozenset(("after", "wait_ms"))
+"""Understood by every question."""
+_FILTERS: Final = frozenset(("queue", "handler", "label", "id_prefix", "calendar"))
+_PAGE: Final = frozenset(("limit", "cursor", "order"))
+_WINDOW: Final = FRESH | _FILTERS | _PAGE | {"start", "end", "state", "error", "error_like"}
+_RUNNING: Final = FRESH | _FILTERS | _PAGE | {"state"}
+_COUNTS: Final = FRESH | {"start", "end", "by", "queue"}
+_LATENESS: Final = FRESH | {"start", "end", "by"}
+_FAILURES: Final = FRESH | {"start", "end", "queue", "handler", "limit"}
+_CHANGES: Final = FRESH | {"start", "end", "limit", "cursor"}
+_IN_FLIGHT: Final = ("dispatched", "running", "retrying")
+_E = TypeVar("_E", bound=Enum)
 
 
 def window(given: QueryParams) -> Window:
@@ -36,36 +50,100 @@ def window(given: QueryParams) -> Window:
     end = instant(given, "end", LAST_INSTANT_MS + 1)
     if end < start:
         raise bad_parameter("end", given["end"], "must not lie before start")
-    return Window(
-        start,
-        end,
-        frozenset(_state(name) for text in given.getlist("state") for name in text.split(",") if name),
-        given.get("queue", ""),
-        given.get("handler", ""),
-        tuple(_label(text) for text in given.getlist("label") if text),
-        given.get("id_prefix", ""),
-        _number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT),
-        _cursor(given.get("cursor", "")),
+    return _filters(given)._replace(
+        start_ms=start,
+        end_ms=end,
+        states=_states(given, tuple(_STATES)),
+        error=given.get("error", ""),
+        error_like=given.get("error_like", ""),
     )
 
 
-def counts(given: QueryParams) -> tuple[int, int]:
-    """First and end minute of /api/counts. Raises Problem (400)."""
+def running(given: QueryParams) -> Window:
+    """The window of /api/running: what is held, unless other states in flight are asked for. Raises Problem."""
+    _known(given, _RUNNING)
+    states = _states(given, _IN_FLIGHT) or frozenset({Phase.RUNNING})
+    return _filters(given)._replace(states=states)
+
+
+def _filters(given: QueryParams) -> Window:
+    order = given.get("order", "") or "asc"
+    if order not in ("asc", "desc"):
+        raise bad_parameter("order", order, "asc or desc")
+    return Window(
+        queue=given.get("queue", ""),
+        handler=given.get("handler", ""),
+        labels=tuple(_label(text) for text in given.getlist("label") if text),
+        id_prefix=given.get("id_prefix", ""),
+        calendar=given.get("calendar", ""),
+        limit=_number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT),
+        cursor=_row_cursor(given.get("cursor", "")),
+        descending=order == "desc",
+    )
+
+
+def counts(given: QueryParams) -> Span:
+    """The span of /api/counts. Raises Problem (400)."""
     _known(given, _COUNTS)
     for name in ("start", "end"):
         if not given.get(name):
             raise Problem(400, "Bad parameter", f"{name} is missing: pass {_INSTANT}", parameter=name)
-    if given.get("by", "minute") != "minute":
-        raise bad_parameter("by", given["by"], "only minute is known")
-    first = keys.minute_of(instant(given, "start", 0))
-    end = -(-instant(given, "end", 0) // MINUTE_MS)
-    if not 0 <= end - first <= MAX_MINUTES:
-        raise bad_parameter(
-            "end",
-            given["end"],
-            f"must lie after start, by at most {MAX_MINUTES} minutes; ask in several parts",
-        )
-    return first, end
+    step = _choice(given, "by", Step.MINUTE, tuple(Step))
+    span = _span(given, step, instant(given, "start", 0), instant(given, "end", 0))
+    return span._replace(queue=given.get("queue", ""))
+
+
+def lateness(given: QueryParams, now_ms: int) -> Span:
+    """The span of /api/lateness: the last hour unless asked otherwise. Raises Problem (400)."""
+    _known(given, _LATENESS)
+    step = _choice(given, "by", Step.MINUTE, (Step.MINUTE, Step.HOUR))
+    end = instant(given, "end", now_ms)
+    return _span(given, step, instant(given, "start", end - _HOUR_MS), end)
+
+
+def _span(given: QueryParams, step: Step, start_ms: int, end_ms: int) -> Span:
+    start = max(0, start_ms) // step.ms * step.ms
+    end = -(-max(0, end_ms) // step.ms) * step.ms
+    if not 0 <= end - start <= MAX_PERIODS[step] * step.ms:
+        expected = f"must lie after start, by at most {MAX_PERIODS[step]} {step.value}s; ask in several parts"
+        raise bad_parameter("end", given.get("end", str(end_ms)), expected)
+    return Span(start, end, step)
+
+
+def forecast(given: QueryParams) -> Horizon:
+    """The horizon of /api/forecast. Raises Problem (400)."""
+    _known(given, FRESH | {"horizon"})
+    return _choice(given, "horizon", Horizon.HOUR, tuple(Horizon))
+
+
+def failures(given: QueryParams, now_ms: int) -> Failures:
+    """What /api/failures looks at: the last day unless asked otherwise. Raises Problem (400)."""
+    _known(given, _FAILURES)
+    start, end = _recent(given, now_ms)
+    limit = _number(given, "limit", 20, 1, MAX_GROUPS)
+    return Failures(start, end, given.get("queue", ""), given.get("handler", ""), limit)
+
+
+def changes(given: QueryParams, now_ms: int) -> Strip:
+    """What /api/changes looks at: the last day unless asked otherwise. Raises Problem (400)."""
+    _known(given, _CHANGES)
+    start, end = _recent(given, now_ms)
+    limit = _number(given, "limit", 50, 1, MAX_CHANGES)
+    return Strip(start, end, limit, _change_cursor(given.get("cursor", "")))
+
+
+def _recent(given: QueryParams, now_ms: int) -> tuple[int, int]:
+    """The last day, and what clocks that are ahead of this one have written."""
+    end = instant(given, "end", now_ms + _HOUR_MS)
+    start = instant(given, "start", min(now_ms, end) - _DAY_MS)
+    if end < start:
+        raise bad_parameter("end", given.get("end", str(end)), "must not lie before start")
+    return start, end
+
+
+def nothing(given: QueryParams) -> None:
+    """Check that only what every question understands is given. Raises Problem (400)."""
+    _known(given, FRESH)
 
 
 def receipts(given: QueryParams) -> tuple[list[Receipt], int]:
@@ -82,16 +160,6 @@ def receipts(given: QueryParams) -> tuple[list[Receipt], int]:
                 "after", text, "a receipt reads bucket:offset:item, such as 3:1207:0"
             ) from error
     return found, _number(given, "wait_ms", 0, 0, MAX_WAIT_MS)
-
-
-def task_parameters(given: QueryParams) -> None:
-    """Check that only what /api/tasks/{task_id} knows is given. Raises Problem (400)."""
-    _known(given, _TASK)
-
-
-def encode_cursor(key: bytes | None) -> str | None:
-    """A page's last key as text that goes into a query string unquoted."""
-    return None if key is None else base64.urlsafe_b64encode(key).decode().rstrip("=")
 
 
 _INSTANT: Final = "milliseconds since 1970 or ISO 8601 with an offset, such as 2026-11-30T17:00:00Z"
@@ -120,10 +188,20 @@ def _known(given: QueryParams, names: frozenset[str]) -> None:
             raise bad_parameter(name, given[name], f"no such parameter; there are {', '.join(sorted(names))}")
 
 
-def _state(name: str) -> Phase:
-    if name not in _STATES:
-        raise bad_parameter("state", name, f"one of {', '.join(_STATES)}")
-    return _STATES[name]
+def _states(given: QueryParams, names: tuple[str, ...]) -> frozenset[Phase]:
+    asked = [name for text in given.getlist("state") for name in text.split(",") if name]
+    for name in asked:
+        if name not in names:
+            raise bad_parameter("state", name, f"one of {', '.join(names)}")
+    return frozenset(_STATES[name] for name in asked)
+
+
+def _choice(given: QueryParams, name: str, default: _E, choices: tuple[_E, ...]) -> _E:
+    text = given.get(name, "") or default.value
+    for choice in choices:
+        if choice.value == text:
+            return choice
+    raise bad_parameter(name, text, f"one of {', '.join(str(choice.value) for choice in choices)}")
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -142,12 +220,32 @@ def _number(given: QueryParams, name: str, default: int, least: int, most: int) 
     return int(text)
 
 
-def _cursor(text: str) -> bytes:
-    if not text:
-        return b""
-    try:
-        key = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        keys.read_row_key(key)
-    except (binascii.Error, ValueError) as error:
-        raise bad_parameter("cursor", text, "pass the cursor of the page before, unchanged") from error
+def _row_cursor(text: str) -> bytes:
+    key = _cursor(text)
+    if key:
+        try:
+            keys.read_row_key(key)
+        except ValueError as error:
+            raise _bad_cursor(text) from error
     return key
+
+
+def _change_cursor(text: str) -> bytes:
+    key = _cursor(text)
+    if key:
+        try:
+            keys.read_change_key(key)
+        except ValueError as error:
+            raise _bad_cursor(text) from error
+    return key
+
+
+def _cursor(text: str) -> bytes:
+    try:
+        return decode_cursor(text)
+    except ValueError as error:
+        raise _bad_cursor(text) from error
+
+
+def _bad_cursor(text: str) -> Problem:
+    return bad_parameter("cursor", text, "pass the cursor of the page before, unchanged")

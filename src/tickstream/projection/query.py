@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from tickstream.model import Phase, TaskState
 from tickstream.projection import keys
+from tickstream.projection.error_shape import shape
 from tickstream.projection.families import COUNTS, FAMILY_OF, Family
 from tickstream.projection.reader import View
 from tickstream.projection.rows import Attempt, Pulse, Row, TaskRecord, decode_rows
@@ -19,8 +20,6 @@ from tickstream.projection.rows import Attempt, Pulse, Row, TaskRecord, decode_r
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000
 MAX_VISITED: Final = 20_000
-MAX_MINUTES: Final = 7 * 24 * 60
-"""Of one answer of counts."""
 _CHUNK: Final = 512
 """Rows decoded at a time once the first, as many as were asked for, did not suffice."""
 MAX_OCCURRENCES: Final = 100
@@ -41,13 +40,20 @@ class Window(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
     """All of them must be there."""
     id_prefix: str = ""
+    calendar: str = ""
+    """Ids of a calendar's events begin with its name in braces."""
+    error: str = ""
+    """Contained in the row's error, whatever its case."""
+    error_like: str = ""
+    """An error that differs from the row's only in numbers and ids (error_shape.py)."""
     limit: int = DEFAULT_LIMIT
     cursor: bytes = b""
     """Key of the last row of the page before."""
+    descending: bool = False
 
 
 class Page(NamedTuple):
-    """Rows by occurrence, then id. `cursor` is None when there is no more."""
+    """Rows by occurrence, then id, or the other way round. `cursor` is None when there is no more."""
 
     rows: list[Row]
     cursor: bytes | None
@@ -56,13 +62,19 @@ class Page(NamedTuple):
 
 def rows_in(view: View, window: Window) -> Page:
     """The next page of `window`."""
-    start = max(keys.instant(window.start_ms), keys.after(window.cursor) if window.cursor else b"")
+    start = keys.instant(window.start_ms)
     end = keys.END if window.end_ms > keys.LAST_INSTANT_MS else keys.instant(window.end_ms)
+    if window.cursor and window.descending:
+        end = min(end, window.cursor)
+    elif window.cursor:
+        start = max(start, keys.after(window.cursor))
     matches = _matcher(window)
     families = sorted({FAMILY_OF[state] for state in window.states or FAMILY_OF})
     found: list[tuple[bytes, Row]] = []
     visited = 0
-    rows = _merged(view, families, start, end, window.limit)
+    scan = view.scan_back if window.descending else view.scan
+    scans = {family: scan(family, start, end) for family in families}
+    rows = _merged(scans, window.limit, window.descending)
     last = b""
     for chunk in rows:
         for key, row in chunk:
@@ -79,27 +91,27 @@ def rows_in(view: View, window: Window) -> Page:
 
 
 def _merged(
-    view: View, families: list[Family], start: bytes, end: bytes, limit: int
+    scans: dict[Family, Iterator[tuple[bytes, bytes]]], limit: int, descending: bool
 ) -> Iterator[list[tuple[bytes, Row]]]:
     """The rows of several families in one order, by chunks, each decoded by one call."""
-    scans = {family: view.scan(family, start, end) for family in families}
     size = limit + 1
-    waiting: dict[Family, list[tuple[bytes, bytes]]] = {family: [] for family in families}
+    waiting: dict[Family, list[tuple[bytes, bytes]]] = {family: [] for family in scans}
+    nearest = max if descending else min
     while scans or any(waiting.values()):
         for family in list(scans):
             if not waiting[family]:
                 waiting[family] = list(islice(scans[family], size))
                 if len(waiting[family]) < size:
                     del scans[family]
-        # Up to the least last key of what is not read to its end, nothing can be missing.
-        bound = min((waiting[family][-1][0] for family in scans), default=None)
+        # Up to the nearest last key of what is not read to its end, nothing can be missing.
+        bound = nearest((waiting[family][-1][0] for family in scans), default=None)
         chunk: list[tuple[bytes, bytes]] = []
         for family, pairs in waiting.items():
-            cut = len(pairs) if bound is None else _first_above(pairs, bound)
+            cut = len(pairs) if bound is None else _first_beyond(pairs, bound, descending)
             chunk += pairs[:cut]
             waiting[family] = pairs[cut:]
         size = max(size, _CHUNK)
-        chunk.sort()
+        chunk.sort(reverse=descending)
         yield list(
             zip(
                 (key for key, _ in chunk),
@@ -109,11 +121,12 @@ def _merged(
         )
 
 
-def _first_above(pairs: list[tuple[bytes, bytes]], bound: bytes) -> int:
+def _first_beyond(pairs: list[tuple[bytes, bytes]], bound: bytes, descending: bool) -> int:
     low, high = 0, len(pairs)
     while low < high:
         middle = (low + high) // 2
-        if pairs[middle][0] <= bound:
+        key = pairs[middle][0]
+        if key >= bound if descending else key <= bound:
             low = middle + 1
         else:
             high = middle
@@ -135,6 +148,14 @@ def _matcher(window: Window) -> Callable[[Row], bool]:
         tests.append(lambda row: all(row.labels.get(k) == v for k, v in wanted))
     if window.id_prefix:
         tests.append(lambda row: row.task_id.startswith(window.id_prefix))
+    if window.calendar:
+        tests.append(lambda row: row.task_id.startswith(f"{{{window.calendar}}}"))
+    if window.error:
+        text = window.error.casefold()
+        tests.append(lambda row: text in row.error.casefold())
+    if window.error_like:
+        like = shape(window.error_like)
+        tests.append(lambda row: shape(row.error) == like)
     if not tests:
         return lambda row: not row.superseded
     return lambda row: not row.superseded and all(test(row) for test in tests)

@@ -36,11 +36,13 @@ from tickstream.projection.families import (
 )
 from tickstream.projection.rows import (
     Attempt,
+    Owner,
     Position,
     Pulse,
     Row,
     TaskRecord,
     decode_attempt,
+    decode_owner,
     decode_position,
     decode_pulse,
     decode_row,
@@ -71,17 +73,18 @@ class View:
             rows.next()
         _check(rows)
 
-    def latest(self, family: Family, limit: int) -> list[tuple[bytes, bytes]]:
-        """The last `limit` keys and values, descending. Raises IndexNotReady on a read error."""
+    def scan_back(self, family: Family, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values with start <= key < end, descending. Raises IndexNotReady on a read error."""
+        prefix = len(family.prefix)
+        low, high = family.prefix + start, family.prefix + end
         rows = self._columns[family.column].iter()
-        rows.seek_for_prev(family.prefix + keys.END)
-        found: list[tuple[bytes, bytes]] = []
+        rows.seek_for_prev(high)
         # A lower bound set on the iterator is not kept to by seek_for_prev.
-        while len(found) < limit and rows.valid() and rows.key().startswith(family.prefix):
-            found.append((rows.key()[len(family.prefix) :], rows.value()))
+        while rows.valid() and (key := rows.key()) >= low:
+            if key < high:
+                yield key[prefix:], rows.value()
             rows.prev()
         _check(rows)
-        return found
 
     def _get(self, family: Family, key: bytes) -> bytes | None:
         value: bytes | None = self._columns[family.column].get(family.prefix + key)
@@ -93,9 +96,23 @@ class View:
         values = (self._get(META, keys.bucket_key(b)) for b in range(size))
         return {b: Position() if v is None else decode_position(v) for b, v in enumerate(values)}
 
+    def owners(self) -> dict[int, Owner]:
+        """Who took each bucket last, by bucket; none where no Claim was read."""
+        size = int(self._get(META, keys.BUCKETS) or 0)
+        values = ((b, self._get(META, keys.owner_key(b))) for b in range(size))
+        return {b: decode_owner(value) for b, value in values if value is not None}
+
+    def cluster(self) -> bytes | None:
+        """What the broker said last of groups and ends (watch.py)."""
+        return self._get(META, keys.CLUSTER)
+
     def total(self, state: Phase) -> int:
         """How many rows are in `state`."""
-        return int(self._get(META, keys.total_key(state)) or 0)
+        return sum(int(value) for _, value in self.scan(META, *keys.total_bounds(state)))
+
+    def totals(self) -> dict[tuple[Phase, str], int]:
+        """How many rows are in each state and queue."""
+        return {keys.read_total_key(key): int(value) for key, value in self.scan(META, *keys.TOTALS)}
 
     def task(self, task_id: str) -> TaskRecord | None:
         """The task's record."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from tickstream.model import Outcome, Phase, Rev, RunState, TaskState
+from tickstream.model import DEFAULT_TERMS, Outcome, Phase, Rev, RunState, TaskState
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """Of keys and values together; a database of another version is built anew."""
 
 _dump: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -37,6 +38,8 @@ class Definition(NamedTuple):
 
     rev: Rev
     columns: Columns
+    lease_ms: int = DEFAULT_TERMS.lease_ms
+    """Without a heartbeat for that long a claimed run is lost."""
 
 
 class Row(NamedTuple):
@@ -145,6 +148,44 @@ class Position(NamedTuple):
     """The dispatcher's position in `commands` by that Progress: below it, a command is visible."""
     restoring: bool = True
     """Some records beyond that Progress are folded already, not yet a whole step: rows may be ahead."""
+    tzdata: str = ""
+    """The zone data that the dispatcher reckoned with by that Progress."""
+    layout: int = 0
+    """Generation of the lanes by that Progress."""
+
+
+class ChangeKind(IntEnum):
+    """What became different in the installation. The value is the key's byte."""
+
+    TAKEOVER = 0
+    """A dispatcher took a bucket over."""
+    TZDATA = 1
+    LAYOUT = 2
+    REBUILD = 3
+    """The index was made anew: what it said before is gone."""
+
+
+WHOLE: Final = 0xFFFF
+"""Stands for the bucket of a change that is not of one bucket."""
+
+
+class Change(NamedTuple):
+    """One entry of the strip of changes."""
+
+    at_ms: int
+    kind: ChangeKind
+    bucket: int
+    fields: dict[str, Any]
+    """What it was, by its kind: instance and lane; before and after; a reason."""
+
+
+class Owner(NamedTuple):
+    """Who took a bucket last: its Claim, as it was read."""
+
+    instance: str
+    lane: int
+    layout: int
+    at_ms: int
 
 
 class Failure(NamedTuple):
@@ -192,7 +233,7 @@ def encode_task(record: TaskRecord) -> bytes:
     definition, state = record.definition, record.state
     return _dump(
         [
-            definition and [*definition.rev, *definition.columns],
+            definition and [*definition.rev, *definition.columns, definition.lease_ms],
             state
             and [
                 *state.rev,
@@ -211,7 +252,7 @@ def decode_task(task_id: str, value: bytes) -> TaskRecord:
     """What `encode_task` wrote."""
     d, s, live = json.loads(value)
     return TaskRecord(
-        d and Definition(Rev(d[0], d[1]), Columns(d[2], d[3], d[4])),
+        d and Definition(Rev(d[0], d[1]), Columns(d[2], d[3], d[4]), d[5]),
         s
         and TaskState(
             Rev(s[0], s[1]),
@@ -263,6 +304,26 @@ def encode_position(position: Position) -> bytes:
 def decode_position(value: bytes) -> Position:
     """What `encode_position` wrote."""
     return Position(**json.loads(value))
+
+
+def encode_owner(owner: Owner) -> bytes:
+    """The value of a bucket's owner."""
+    return _dump(owner).encode()
+
+
+def decode_owner(value: bytes) -> Owner:
+    """What `encode_owner` wrote."""
+    return Owner(*json.loads(value))
+
+
+def encode_change(change: Change) -> bytes:
+    """The value of a change; when, what and which bucket stand in the key."""
+    return _dump(change.fields).encode()
+
+
+def decode_change(at_ms: int, kind: int, bucket: int, value: bytes) -> Change:
+    """What `encode_change` wrote."""
+    return Change(at_ms, ChangeKind(kind), bucket, json.loads(value))
 
 
 def encode_failure(failure: Failure) -> bytes:

@@ -26,7 +26,10 @@ from tickstream.kafka import (
 from tickstream.projection.fold import fold
 from tickstream.projection.heartbeats import Heartbeats
 from tickstream.projection.index import Identity, IndexWriter
+from tickstream.projection.rows import WHOLE, Change, ChangeKind
+from tickstream.projection.snapshot import encode_snapshot
 from tickstream.projection.steps import BucketBuffer
+from tickstream.projection.watch import Watch
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 
@@ -68,10 +71,13 @@ def run_projection(
         identity = Identity(admin.topic_ids([names.timers, names.history]), buckets)
         with IndexWriter(data_dir, identity) as index:
             try:
-                Tail(settings, admin, index, buckets, clock, events, retention_ms).run(stop)
+                with Watch(admin, names, clock) as watch:
+                    Tail(settings, admin, index, buckets, clock, events, retention_ms, watch).run(stop)
             except IndexOutdated as outdated:
-                events({"event": "rebuild", "at_ms": clock.wall_ms(), "reason": str(outdated)})
+                at_ms, reason = clock.wall_ms(), str(outdated)
+                events({"event": "rebuild", "at_ms": at_ms, "reason": reason})
                 index.wipe()
+                index.note(Change(at_ms, ChangeKind.REBUILD, WHOLE, {"reason": reason}))
 
 
 class Tail:
@@ -86,6 +92,7 @@ class Tail:
         clock: Clock,
         events: Events,
         retention_ms: int,
+        watch: Watch,
     ) -> None:
         names = TopicNames(settings.prefix)
         self._timers, self._history = names.timers, names.history
@@ -94,6 +101,7 @@ class Tail:
         self._clock = clock
         self._events = events
         self._retention_ms = retention_ms
+        self._watch = watch
         positions = index.positions(range(buckets))
         self._buffers = {b: BucketBuffer(b, position) for b, position in positions.items()}
         self._consumer = state_consumer(settings, f"{settings.prefix}projection")
@@ -187,6 +195,10 @@ class Tail:
         self._events({"event": "alarm", "at_ms": self._clock.wall_ms(), "bucket": bucket, "reason": reason})
 
     def _fold(self) -> None:
+        # Before the positions pass the Claims: after a crash they are read again, not lost.
+        owners = {b: owner for b, buffer in self._buffers.items() if (owner := buffer.take_owner())}
+        if owners:
+            self._index.owned(owners)
         steps = [step for buffer in self._buffers.values() if (step := buffer.take()) is not None]
         if steps:
             self._index.apply(fold(steps, self._index))
@@ -194,6 +206,8 @@ class Tail:
     def _hear(self) -> None:
         if pulses := self._heartbeats.take():
             self._index.hear(pulses)
+        if snapshot := self._watch.take():
+            self._index.put_cluster(encode_snapshot(snapshot))
 
     def _hold_back(self) -> None:
         """Pause what is ahead of its other half, resume what no longer is."""

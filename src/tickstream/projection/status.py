@@ -15,7 +15,6 @@ from tickstream.projection.families import FAILURES, LATENESS, RUNNING, UPCOMING
 from tickstream.projection.fold import IN_FLIGHT
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.keys import MINUTE_MS
-from tickstream.projection.lateness import Stage
 from tickstream.projection.reader import View
 from tickstream.projection.rows import decode_failure, decode_histogram, decode_row
 
@@ -32,7 +31,7 @@ def status(view: View, fresh: Freshness) -> dict[str, Any]:
         **fresh.fields(),
         "buckets": _buckets(fresh),
         "totals": {state.value: view.total(state) for state in Phase},
-        "overdue": _overdue(view, fresh.as_of),
+        "overdue": overdue(view, fresh.as_of),
         "running": _running(view),
         "lateness": _lateness(view, fresh.as_of),
         "minutes": minute_list(
@@ -69,7 +68,7 @@ def _buckets(fresh: Freshness) -> list[dict[str, Any]]:
     ]
 
 
-def _overdue(view: View, now_ms: int) -> dict[str, Any]:
+def overdue(view: View, now_ms: int) -> dict[str, Any]:
     """Rows that still wait for their dispatch although their instant is past, and the oldest, by queue.
 
     `exact` is false when the minute under way holds more of them than are counted one by one.
@@ -127,7 +126,7 @@ def _running(view: View) -> dict[str, Any]:
 
 
 def _lateness(view: View, now_ms: int) -> dict[str, Any]:
-    """Of what ended in the last minutes, p50 and p99 in ms of each stage between due and started."""
+    """Of what ended in the last minutes, percentiles in ms of each stage between due and started."""
     minute = keys.minute_of(now_ms)
     by_stage: dict[int, list[dict[int, int]]] = {}
     start, end = (
@@ -137,19 +136,12 @@ def _lateness(view: View, now_ms: int) -> dict[str, Any]:
     for key, value in view.scan(LATENESS, start, end):
         _, stage = keys.read_lateness_key(key)
         by_stage.setdefault(stage, []).append(decode_histogram(value))
-    stages = {}
-    for stage in Stage:
-        histogram = lateness.merge(by_stage.get(stage, ()))
-        stages[stage.label] = {
-            "p50_ms": lateness.percentile(histogram, 0.50),
-            "p99_ms": lateness.percentile(histogram, 0.99),
-            "count": sum(histogram.values()),
-        }
-    return {"minutes": LATENESS_MINUTES, "stages": stages}
+    merged = {stage: lateness.merge(parts) for stage, parts in by_stage.items()}
+    return {"minutes": LATENESS_MINUTES, "stages": lateness.summary(merged)}
 
 
 def _failures(view: View) -> list[dict[str, Any]]:
     return [
         decode_failure(*keys.read_failure_key(key), value)._asdict()
-        for key, value in view.latest(FAILURES, RECENT_FAILURES)
+        for key, value in islice(view.scan_back(FAILURES, b"", keys.END), RECENT_FAILURES)
     ]

@@ -19,9 +19,9 @@ from typing import Final, NamedTuple
 
 from tickstream import codec
 from tickstream.errors import CodecError
-from tickstream.model import History, Progress, TaskState
+from tickstream.model import DEFAULT_TERMS, History, Progress, TaskState
 from tickstream.projection.fold import Step
-from tickstream.projection.rows import Columns, Definition, Position
+from tickstream.projection.rows import Columns, Definition, Owner, Position
 
 WAITING_LIMIT: Final = 25_000
 """Records of one log of one bucket that may wait: more than a transaction of the dispatcher holds."""
@@ -59,6 +59,7 @@ class BucketBuffer:
         self._marks: deque[_Mark] = deque()
         self._outcomes: deque[tuple[int, History]] = deque()
         self._seen = position.history_number
+        self._owner: Owner | None = None
 
     def add_timers(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         """A record of `timers`. Raises UnknownSchema or MalformedValue: the bucket must stop."""
@@ -70,12 +71,19 @@ class BucketBuffer:
         elif kind == codec.PROGRESS and value is not None:
             read = self._taken + len(self._records)
             self._marks.append(_Mark(read, offset, codec.decode_progress(value)))
+        elif kind == codec.CLAIM and value is not None:
+            self._owner = Owner(*codec.decode_claim(value))
 
     def add_history(self, offset: int, value: bytes | None) -> None:
         """A record of `history`. Raises UnknownSchema or MalformedValue: the bucket must stop."""
         outcome = codec.decode_history(value)
         self._outcomes.append((offset, outcome))
         self._seen = max(self._seen, outcome.number)
+
+    def take_owner(self) -> Owner | None:
+        """The last Claim read since the last call: said at once, a bucket may stand still after it."""
+        owner, self._owner = self._owner, None
+        return owner
 
     def awaited_number(self) -> int | None:
         """The last history number that a Progress here still waits for, None when none does."""
@@ -125,6 +133,8 @@ class BucketBuffer:
             applied_before_ms=progress.applied_before_ms,
             commands_offset=progress.commands.offset,
             commands_item=progress.commands.item,
+            tzdata=progress.tzdata,
+            layout=progress.layout,
             # Outcomes that an earlier part took ahead may belong to a Progress still to come.
             restoring=position.history_number > progress.history_number,
         )
@@ -176,5 +186,7 @@ def definition_of(value: bytes) -> Definition:
     try:
         body = codec.decode_body(command.body)
     except CodecError:
-        return Definition(spec.rev, Columns(command.queue, "", {}))
-    return Definition(spec.rev, Columns(command.queue, body.handler, body.labels))
+        columns = Columns(command.queue, "", {})
+    else:
+        columns = Columns(command.queue, body.handler, body.labels)
+    return Definition(spec.rev, columns, (command.options.terms or DEFAULT_TERMS).lease_ms)
