@@ -18,12 +18,11 @@ from tests.projection_oracle import plain_attempts, plain_fold
 from tickstream import codec
 from tickstream.model import Phase
 from tickstream.projection import query
-from tickstream.projection.answers import row_object
 from tickstream.projection.fold import fold
 from tickstream.projection.index import Identity, IndexWriter
 from tickstream.projection.query import Window
 from tickstream.projection.reader import IndexReader
-from tickstream.projection.rows import Position
+from tickstream.projection.rows import Position, row_object
 from tickstream.projection.steps import BucketBuffer
 
 MINUTE = 60_000

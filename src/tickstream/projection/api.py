@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -42,7 +43,8 @@ _TYPES: Final = {
 _LOOK_AGAIN_S: Final = 0.02
 """How often a request that waits for a command looks; a catch-up of the secondary costs 0.5 ms."""
 
-Answer = dict[str, Any]
+Answer = dict[str, Any] | bytes
+"""JSON-ready, or JSON already."""
 _T = TypeVar("_T")
 
 
@@ -134,24 +136,24 @@ class Dashboard:
             404, "Not found", f"there is nothing at {request.url.path}; the API is at /openapi.json"
         )
 
-    async def _make_status(self) -> Answer:
+    async def _make_status(self) -> dict[str, Any]:
         return await run_in_threadpool(self._read, status)
 
     async def _answer(self, request: Request, make: Callable[[View, Freshness], Answer]) -> Response:
         """What `make` says of the index once the commands named by `after=` are in it."""
         receipts, wait_ms = parameters.receipts(request.query_params)
 
-        def look(view: View, fresh: Freshness) -> tuple[list[Receipt], Answer]:
+        def look(view: View, fresh: Freshness) -> tuple[list[Receipt], Freshness, bytes]:
             late = missing(_of_known_buckets(receipts, fresh), fresh.positions)
-            return late, fresh.fields() if late else make(view, fresh)
+            return late, fresh, b"" if late else _as_json(make(view, fresh))
 
         deadline = self._clock.monotonic() + wait_ms / 1000
         while True:
-            late, answer = await run_in_threadpool(self._read, look)
+            late, fresh, answer = await run_in_threadpool(self._read, look)
             if not late:
-                return JSONResponse(answer)
+                return Response(answer, media_type="application/json")
             if self._clock.monotonic() >= deadline:
-                raise not_visible([str(receipt) for receipt in late], wait_ms, **answer)
+                raise not_visible([str(receipt) for receipt in late], wait_ms, **fresh.fields())
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _read(self, make: Callable[[View, Freshness], _T]) -> _T:
@@ -160,6 +162,10 @@ class Dashboard:
                 return make(view, freshness(view.positions(), self._clock.wall_ms()))
         except IndexNotReady as error:
             raise not_ready(str(error)) from error
+
+
+def _as_json(answer: Answer) -> bytes:
+    return answer if isinstance(answer, bytes) else orjson.dumps(answer)
 
 
 def _of_known_buckets(receipts: list[Receipt], fresh: Freshness) -> list[Receipt]:

@@ -20,7 +20,7 @@ from tickstream.projection.freshness import Freshness
 from tickstream.projection.keys import MINUTE_MS
 from tickstream.projection.lateness import Stage
 from tickstream.projection.reader import View
-from tickstream.projection.rows import decode_histogram, decode_rows
+from tickstream.projection.rows import decode_histogram, decode_row
 
 MAX_COUNTED: Final = 50_000
 """Rows that one answer counts one by one."""
@@ -102,8 +102,8 @@ def _by_second(view: View, span: Span) -> tuple[dict[int, Counter[Phase]], int |
     counted = 0
     rows = heapq.merge(*scans)
     while chunk := list(islice(rows, _CHUNK)):
-        ids = [keys.read_row_key(key) for key, _ in chunk]
-        for row in decode_rows(ids, [value for _, value in chunk]):
+        for _, value in chunk:
+            row = decode_row(value)
             second = row.occurrence_ts // 1_000 * 1_000
             if counted >= MAX_COUNTED and second not in found:
                 return found, second
@@ -147,8 +147,8 @@ def forecast(view: View, horizon: Horizon, fresh: Freshness) -> dict[str, Any]:
     for begin, end in _edges(now_ms, end_ms):
         rows = list(islice(view.scan(UPCOMING, keys.instant(begin), keys.instant(end)), MAX_COUNTED))
         exact = exact and len(rows) < MAX_COUNTED
-        ids = [keys.read_row_key(key) for key, _ in rows]
-        for row in decode_rows(ids, [value for _, value in rows]):
+        for _, value in rows:
+            row = decode_row(value)
             periods[row.occurrence_ts // horizon.step_ms * horizon.step_ms] += 1
             queues[row.queue] += 1
             minutes[keys.minute_of(row.occurrence_ts)] += 1

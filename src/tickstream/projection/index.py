@@ -184,7 +184,7 @@ class IndexWriter:
     def finished(self, task_id: str, occurrence_ts: int) -> Row | None:
         """The finished row of an occurrence, shown or superseded."""
         value = self._get(FINISHED_ROWS, keys.row_key(task_id, occurrence_ts))
-        return None if value is None else decode_row(task_id, occurrence_ts, value)
+        return None if value is None else decode_row(value)
 
     # ----------------------------------------------------------------------- writing
 
@@ -294,7 +294,7 @@ class IndexWriter:
         last = b""
         for key, value in self._oldest(bound, at_most):
             task_id, occurrence = keys.read_row_key(key)
-            row = decode_row(task_id, occurrence, value)
+            row = decode_row(value)
             batch.delete(ENDED, keys.ended_key(task_id, occurrence))
             if not row.superseded:
                 counter = (row.state, keys.minute_of(occurrence), row.queue)

@@ -88,6 +88,13 @@ def read_row_key(key: bytes) -> tuple[str, int]:
     return key[6:-8].decode(), _OCCURRENCE.unpack_from(key, len(key) - 8)[0]
 
 
+def row_is_of(key: bytes, prefix: bytes) -> bool:
+    """Whether the id in a row's key begins with `prefix`."""
+    return (
+        key.startswith(prefix, _INSTANT.size) and len(key) >= _INSTANT.size + len(prefix) + _OCCURRENCE.size
+    )
+
+
 def read_instant(key: bytes) -> int:
     """The instant at which a row's key stands, ms UTC."""
     minute, ms = _INSTANT.unpack_from(key)

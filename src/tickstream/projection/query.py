@@ -6,22 +6,24 @@ rows looked at, and a page ends after MAX_VISITED of them with a cursor, however
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from tickstream.model import Phase, TaskState
 from tickstream.projection import keys
 from tickstream.projection.error_shape import shape
 from tickstream.projection.families import COUNTS, FAMILY_OF, Family
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Attempt, Pulse, Row, TaskRecord, decode_rows
+from tickstream.projection.rows import SUPERSEDED, Attempt, Pulse, Row, TaskRecord, decode_row
 
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000
 MAX_VISITED: Final = 20_000
 _CHUNK: Final = 512
-"""Rows decoded at a time once the first, as many as were asked for, did not suffice."""
+"""Rows taken at a time once the first, as many as were asked for, did not suffice."""
 MAX_OCCURRENCES: Final = 100
 """Of one task's answer."""
 MAX_ATTEMPTS: Final = 100
@@ -55,9 +57,15 @@ class Window(NamedTuple):
 class Page(NamedTuple):
     """Rows by occurrence, then id, or the other way round. `cursor` is None when there is no more."""
 
-    rows: list[Row]
+    values: list[bytes]
+    """Of the rows, as they are stored: JSON objects as the API shows them."""
     cursor: bytes | None
     visited: int
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows, decoded."""
+        return [decode_row(value) for value in self.values]
 
 
 def rows_in(view: View, window: Window) -> Page:
@@ -68,32 +76,32 @@ def rows_in(view: View, window: Window) -> Page:
         end = min(end, window.cursor)
     elif window.cursor:
         start = max(start, keys.after(window.cursor))
-    matches = _matcher(window)
+    matches = matcher(window)
     families = sorted({FAMILY_OF[state] for state in window.states or FAMILY_OF})
-    found: list[tuple[bytes, Row]] = []
-    visited = 0
     scan = view.scan_back if window.descending else view.scan
     scans = {family: scan(family, start, end) for family in families}
-    rows = _merged(scans, window.limit, window.descending)
-    last = b""
-    for chunk in rows:
-        for key, row in chunk:
+    found: list[bytes] = []
+    visited = 0
+    last = matched = b""
+    for chunk in _merged(scans, window.limit, window.descending):
+        for key, value in chunk:
             visited += 1
-            last = key
-            if matches(row):
-                found.append((key, row))
-                if len(found) > window.limit:
+            if matches(key, value):
+                if len(found) == window.limit:
                     # One more than asked for: there is a next page, and it begins with this row.
-                    return Page([r for _, r in found[:-1]], found[-2][0], visited)
+                    return Page(found, matched, visited)
+                found.append(value)
+                matched = key
+            last = key
         if visited >= MAX_VISITED:
-            return Page([r for _, r in found], last, visited)
-    return Page([r for _, r in found], None, visited)
+            return Page(found, last, visited)
+    return Page(found, None, visited)
 
 
 def _merged(
     scans: dict[Family, Iterator[tuple[bytes, bytes]]], limit: int, descending: bool
-) -> Iterator[list[tuple[bytes, Row]]]:
-    """The rows of several families in one order, by chunks, each decoded by one call."""
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The rows of several families in one order, by chunks."""
     size = limit + 1
     waiting: dict[Family, list[tuple[bytes, bytes]]] = {family: [] for family in scans}
     nearest = max if descending else min
@@ -112,13 +120,7 @@ def _merged(
             waiting[family] = pairs[cut:]
         size = max(size, _CHUNK)
         chunk.sort(reverse=descending)
-        yield list(
-            zip(
-                (key for key, _ in chunk),
-                decode_rows([keys.read_row_key(key) for key, _ in chunk], [value for _, value in chunk]),
-                strict=True,
-            )
-        )
+        yield chunk
 
 
 def _first_beyond(pairs: list[tuple[bytes, bytes]], bound: bytes, descending: bool) -> int:
@@ -133,32 +135,62 @@ def _first_beyond(pairs: list[tuple[bytes, bytes]], bound: bytes, descending: bo
     return low
 
 
-def _matcher(window: Window) -> Callable[[Row], bool]:
-    """The filters that are set, as one question; most windows have none or one."""
-    tests: list[Callable[[Row], bool]] = []
+# --------------------------------------------------------------------------- filters
+
+Test = Callable[[bytes, bytes], bool]
+"""Of a row's key and value, whether it passes."""
+
+
+def matcher(window: Window) -> Test:
+    """The filters that are set, as one question.
+
+    What stands in the key is asked of the key. Most other rows are turned away by the bytes that a
+    match must contain; only what contains them is read, since a label may look like a column.
+    """
     families = {FAMILY_OF[state] for state in window.states}
-    if any(FAMILY_OF[state] in families and state not in window.states for state in Phase):
-        tests.append(lambda row: row.state in window.states)
-    if window.queue:
-        tests.append(lambda row: row.queue == window.queue)
-    if window.handler:
-        tests.append(lambda row: row.handler == window.handler)
-    if window.labels:
-        wanted = window.labels
-        tests.append(lambda row: all(row.labels.get(k) == v for k, v in wanted))
-    if window.id_prefix:
-        tests.append(lambda row: row.task_id.startswith(window.id_prefix))
-    if window.calendar:
-        tests.append(lambda row: row.task_id.startswith(f"{{{window.calendar}}}"))
-    if window.error:
-        text = window.error.casefold()
-        tests.append(lambda row: text in row.error.casefold())
-    if window.error_like:
-        like = shape(window.error_like)
-        tests.append(lambda row: shape(row.error) == like)
-    if not tests:
-        return lambda row: not row.superseded
-    return lambda row: not row.superseded and all(test(row) for test in tests)
+    some = any(FAMILY_OF[state] in families and state not in window.states for state in Phase)
+    states = {state.value for state in window.states}
+    needles = [_field(name, value) for name, value in window.labels]
+    needles += [
+        _field(name, value) for name, value in (("queue", window.queue), ("handler", window.handler)) if value
+    ]
+    if some and len(states) == 1:
+        needles += [_field("state", state) for state in states]
+    prefixes = [prefix.encode() for prefix in (window.id_prefix, _events_of(window.calendar)) if prefix]
+    text, like = window.error.casefold(), shape(window.error_like)
+
+    def passes(row: Mapping[str, Any]) -> bool:
+        return (
+            (not some or row["state"] in states)
+            and (not window.queue or row["queue"] == window.queue)
+            and (not window.handler or row["handler"] == window.handler)
+            and all(row["labels"].get(name) == value for name, value in window.labels)
+            and (not text or text in row["error"].casefold())
+            and (not like or shape(row["error"]) == like)
+        )
+
+    reads = some or bool(needles or text or like)
+
+    def test(key: bytes, value: bytes) -> bool:
+        if value.startswith(SUPERSEDED):
+            return False
+        if prefixes and not all(keys.row_is_of(key, prefix) for prefix in prefixes):
+            return False
+        if not reads:
+            return True
+        return all(needle in value for needle in needles) and passes(orjson.loads(value))
+
+    return test
+
+
+def _field(name: str, value: str) -> bytes:
+    """How a field that holds this text is written."""
+    return orjson.dumps(name) + b":" + orjson.dumps(value)
+
+
+def _events_of(calendar: str) -> str:
+    """What the ids of a calendar's events begin with."""
+    return f"{{{calendar}}}" if calendar else ""
 
 
 # --------------------------------------------------------------------------- one task

@@ -126,7 +126,7 @@ class View:
         for key, _ in self.scan(ENDED, prefix, prefix + keys.END):
             _, occurrence = keys.read_ended_key(key)
             value = self._get(FINISHED_ROWS, keys.row_key(task_id, occurrence))
-            if value is not None and not (row := decode_row(task_id, occurrence, value)).superseded:
+            if value is not None and not (row := decode_row(value)).superseded:
                 rows.append(row)
             if len(rows) == limit:
                 break

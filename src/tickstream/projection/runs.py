@@ -10,12 +10,12 @@ from typing import Any
 
 from tickstream.model import NEVER, RunState
 from tickstream.projection import query
-from tickstream.projection.answers import row_object, said
+from tickstream.projection.answers import said
 from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.query import Window
 from tickstream.projection.reader import View
-from tickstream.projection.rows import NO_TASK, Pulse, Row, TaskRecord
+from tickstream.projection.rows import NO_TASK, Pulse, Row, TaskRecord, row_object
 
 
 def running(view: View, window: Window, fresh: Freshness) -> dict[str, Any]:

@@ -86,10 +86,9 @@ def overdue(view: View, now_ms: int) -> dict[str, Any]:
             MAX_OVERDUE_ROWS,
         )
     )
-    for key, value in current:
-        task_id, occurrence = keys.read_row_key(key)
-        row = decode_row(task_id, occurrence, value)
-        entry = queues.setdefault(row.queue, {"count": 0, "oldest_ts": occurrence})
+    for _, value in current:
+        row = decode_row(value)
+        entry = queues.setdefault(row.queue, {"count": 0, "oldest_ts": row.occurrence_ts})
         entry["count"] += 1
     return {
         "count": sum(entry["count"] for entry in queues.values()),
@@ -102,21 +101,20 @@ def overdue(view: View, now_ms: int) -> dict[str, Any]:
 def _oldest(view: View, queue: str, minute_ms: int) -> int:
     """The first instant at which `queue` waits in that minute; the minute itself if it is crowded."""
     rows = view.scan(UPCOMING, keys.instant(minute_ms), keys.instant(minute_ms + MINUTE_MS))
-    for key, value in islice(rows, MAX_OVERDUE_ROWS):
-        task_id, occurrence = keys.read_row_key(key)
-        if decode_row(task_id, occurrence, value).queue == queue:
-            return occurrence
+    for _, value in islice(rows, MAX_OVERDUE_ROWS):
+        row = decode_row(value)
+        if row.queue == queue:
+            return row.occurrence_ts
     return minute_ms
 
 
 def _running(view: View) -> dict[str, Any]:
     """How many are dispatched without an outcome of their occurrence, and the one due longest ago."""
-    for key, value in islice(view.scan(RUNNING, b"", keys.END), 1):
-        task_id, occurrence = keys.read_row_key(key)
-        row = decode_row(task_id, occurrence, value)
+    for _, value in islice(view.scan(RUNNING, b"", keys.END), 1):
+        row = decode_row(value)
         oldest = {
-            "task_id": task_id,
-            "occurrence_ts": occurrence,
+            "task_id": row.task_id,
+            "occurrence_ts": row.occurrence_ts,
             "state": row.state.value,
             "worker": row.worker,
             "decided_ms": row.decided_ms,
