@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench import client, floor, lateness, recurrence, takeover
+from bench import client, floor, lateness, recurrence, takeover, worker
 from bench.harness import Benchmark
 
 BENCHMARKS: Final = {
@@ -15,6 +15,7 @@ BENCHMARKS: Final = {
         lateness.BENCHMARK,
         takeover.BENCHMARK,
         recurrence.BENCHMARK,
+        worker.BENCHMARK,
     )
 }
 """What `python -m bench` offers."""

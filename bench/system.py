@@ -78,14 +78,16 @@ def system(settings: Settings, *, workers: int) -> Iterator[System]:
         yield System(dispatcher, started)
 
 
-def start_worker(settings: Settings, name: str, *, queue: str = DEFAULT_QUEUE) -> ManagedProcess:
+def start_worker(
+    settings: Settings, name: str, *, queue: str = DEFAULT_QUEUE, concurrency: int = CONCURRENCY
+) -> ManagedProcess:
     """A worker of one queue, started and not waited for."""
     command = tickstream_command(
         "worker",
         "run",
         "bench.handlers:app",
         f"--queue={queue}",
-        f"--concurrency={CONCURRENCY}",
+        f"--concurrency={concurrency}",
         f"--bootstrap={settings.bootstrap}",
         f"--prefix={settings.prefix}",
         "--json",

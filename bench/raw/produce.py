@@ -103,6 +103,17 @@ def unreported_per_s(settings: Settings, topic: str, messages: Sequence[RawMessa
     return _rate(len(messages), len(messages) - left, time.perf_counter() - began)
 
 
+def all_acked(settings: Settings, topic: str, messages: Sequence[RawMessage]) -> None:
+    """These messages and no others, each acknowledged."""
+    producer, acks = Producer(with_cluster(settings, PRODUCER)), _Acks()
+    for i, (partition, key, value) in enumerate(messages):
+        producer.produce(topic, value, key, partition, acks)
+        if not i % POLL_EVERY:
+            producer.poll(0)
+    producer.flush()
+    _rate(len(messages), acks.count, 1)
+
+
 def _rate(wanted: int, acked: int, seconds: float) -> float:
     if acked != wanted:
         raise SendFailed(f"the raw floor produced {wanted} messages and {acked} were acknowledged")

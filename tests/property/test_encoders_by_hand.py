@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tickstream import codec
 from tickstream.codec.avro import Schema, avro_long
 from tickstream.codec.commands import _BODY, _COMMAND
+from tickstream.codec.reports import _REPORT_BATCH
 from tickstream.errors import MalformedValue
 from tickstream.model import (
     DEFAULT_OPTIONS,
@@ -24,6 +25,8 @@ from tickstream.model import (
     QueueLimits,
     Recurrence,
     RecurrenceKind,
+    Report,
+    ReportKind,
     Rev,
     RunTerms,
     Verb,
@@ -81,6 +84,24 @@ COMMANDS = st.builds(
     st.binary(max_size=1500),
 )
 
+REPORTS = st.builds(
+    Report,
+    st.sampled_from(ReportKind),
+    st.text(),
+    INT64,
+    INT32,
+    st.binary(min_size=16, max_size=16),
+    st.text(),
+    INT64,
+    INT64,
+    INT64,
+    st.text(),
+    INT64,
+    st.binary(max_size=1500),
+    INT32,
+    st.text(),
+)
+
 
 def by_fastavro(schema: Schema, datum: object) -> bytes:
     out = BytesIO()
@@ -98,6 +119,46 @@ def plain(record: RunTerms | QueueLimits | Recurrence | None) -> dict[str, objec
 def test_a_body(body: Body) -> None:
     assert codec.encode_body(body) == by_fastavro(_BODY, body._asdict())
     assert codec.decode_body(codec.encode_body(body)) == body
+
+
+@given(st.binary(max_size=200))
+def test_what_is_no_body_is_read_by_hand_as_by_fastavro(rest: bytes) -> None:
+    value = _BODY.header + rest
+    try:
+        expected: object = Body(**_BODY.read(value))
+    except MalformedValue:
+        with pytest.raises(MalformedValue):
+            codec.decode_body(value)
+    else:
+        assert codec.decode_body(value) == expected
+
+
+@given(BODIES, st.data())
+def test_a_damaged_body_is_read_by_hand_as_by_fastavro(body: Body, data: st.DataObject) -> None:
+    value = bytearray(codec.encode_body(body))
+    at = data.draw(st.integers(len(_BODY.header), len(value) - 1))
+    value[at] = data.draw(st.integers(0, 255))
+    try:
+        expected: object = Body(**_BODY.read(bytes(value)))
+    except MalformedValue:
+        with pytest.raises(MalformedValue):
+            codec.decode_body(bytes(value))
+    else:
+        assert codec.decode_body(bytes(value)) == expected
+
+
+@given(st.text(), st.lists(REPORTS, max_size=70))
+def test_reports(worker: str, reports: list[Report]) -> None:
+    data = [report._asdict() | {"kind": report.kind.value} for report in reports]
+    encoded = codec.encode_reports(worker, reports)
+    assert encoded == by_fastavro(_REPORT_BATCH, {"worker": worker, "reports": data})
+    assert codec.decode_reports(encoded) == codec.ReportBatch(worker, tuple(reports))
+
+
+def test_a_run_id_of_another_size_is_refused() -> None:
+    report = Report(ReportKind.CLAIMED, "mail:1", 1, 1, b"", "mail", 1, 1, 1, "")
+    with pytest.raises(MalformedValue, match="has not 16 bytes"):
+        codec.encode_reports("worker", [report])
 
 
 @given(COMMANDS)

@@ -18,11 +18,13 @@ from bench.__main__ import main
 from bench.environment import cpu_s, environment, rss_bytes
 from bench.harness import EXPECTED, Result, check_name, document, floor_low
 from bench.outcomes import reckon
+from bench.raw.consuming import Told
 from bench.raw.records import Stamp, command_messages, sizes, stamp_of, stamped
 from bench.registry import BENCHMARKS
 from bench.table import table
-from tickstream.codec import decode_batch
-from tickstream.model import History, Outcome, Rev, bucket_of
+from bench.worker import reckon as reckon_worker
+from tickstream.codec import decode_batch, encode_reports
+from tickstream.model import History, Outcome, Report, ReportKind, Rev, bucket_of
 
 DUE = 1_900_000_000_000
 
@@ -263,3 +265,23 @@ def test_a_table_has_the_floor_beside_the_figure() -> None:
 def test_a_quick_run_is_never_quoted() -> None:
     with pytest.raises(ValueError, match="never quoted"):
         table(shown(quick=True))
+
+
+# --------------------------------------------------------------------------- worker
+
+
+def told(at_ms: int, *task_ids: str, kind: ReportKind = ReportKind.SUCCEEDED) -> Told:
+    reports = [Report(kind, task_id, DUE, 1, bytes(16), "noop", DUE, DUE, DUE, "") for task_id in task_ids]
+    return Told(at_ms, encode_reports("worker", reports))
+
+
+def test_a_worker_is_timed_from_its_first_message_of_reports_to_its_last() -> None:
+    messages = [told(1_000, "a"), told(1_000, "b"), told(1_200, "c", "d"), told(1_500, "e")]
+    worked = reckon_worker(messages, 5, cpu=0.001)
+    assert worked == ((3 / 0.5, 200.0), 0, 0)
+
+
+def test_a_run_that_nothing_is_said_of_or_twice_is_counted() -> None:
+    messages = [told(1_000, "a", "b"), told(1_100, "b"), told(1_100, "c", kind=ReportKind.CLAIMED)]
+    _, lost, duplicates = reckon_worker(messages, 3, cpu=1.0)
+    assert (lost, duplicates) == (1, 1)

@@ -1,9 +1,14 @@
 """How much is taken in, and which reports go out when."""
 
+import gc
+
 import pytest
 
+from tickstream.clock import SystemClock
 from tickstream.model import Body, Report, ReportKind, Rev, Work
+from tickstream.worker.events import Events
 from tickstream.worker.intake import MOST, Intake
+from tickstream.worker.keeper import LeaseKeeper
 from tickstream.worker.outbox import MAX_BYTES, MAX_REPORTS, RETRY_S, Entry, Outbox
 from tickstream.worker.run import MAX_ERROR_BYTES, Refusal, Run, error_text
 
@@ -102,6 +107,20 @@ def test_exactly_one_caller_gets_a_run() -> None:
     run = outcome("a", 0).run
     assert [run.begin(), run.begin(), run.begin()] == [True, False, False]
     assert [run.end(), run.end()] == [True, False]
+
+
+def test_a_settled_run_goes_without_the_garbage_collector() -> None:
+    run = outcome("a", 0).run
+    keeper = LeaseKeeper(SystemClock(), Events(print, SystemClock()), print, lambda: None)  # type: ignore[arg-type, return-value]
+    run.start(bytes(16), SystemClock(), keeper.link(run))
+    run.settled()
+    gc.disable()
+    try:
+        address = id(run)
+        del run
+        assert not any(id(left) == address and isinstance(left, Run) for left in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 class Awkward(Exception):

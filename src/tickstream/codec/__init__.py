@@ -33,13 +33,11 @@ from tickstream.codec.records import (
     QUEUE,
     SPEC,
     STATE,
-    ReportBatch,
     VerdictBatch,
     decode_claim,
     decode_history,
     decode_progress,
     decode_queue,
-    decode_reports,
     decode_signal,
     decode_spec,
     decode_state,
@@ -49,7 +47,6 @@ from tickstream.codec.records import (
     encode_history,
     encode_progress,
     encode_queue,
-    encode_reports,
     encode_signal,
     encode_spec,
     encode_state,
@@ -58,6 +55,7 @@ from tickstream.codec.records import (
     split_timers_key,
     timers_key,
 )
+from tickstream.codec.reports import ReportBatch, decode_reports, encode_reports
 
 __all__ = [
     "BATCH_END",

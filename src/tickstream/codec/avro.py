@@ -71,9 +71,9 @@ class Schema:
 
     def open(self, value: bytes | None) -> BytesIO:
         """A stream standing behind the header. Raises UnknownSchema or MalformedValue."""
-        if value is None or value[:2] != _MARKER or len(value) < HEADER_BYTES:
-            raise MalformedValue("not in Avro single-object encoding (no C3 01 marker)")
-        if value[:HEADER_BYTES] != self.header:
+        if value is None or value[:HEADER_BYTES] != self.header:
+            if value is None or value[:2] != _MARKER or len(value) < HEADER_BYTES:
+                raise MalformedValue("not in Avro single-object encoding (no C3 01 marker)")
             if value[:HEADER_BYTES] in _NAMES:
                 raise MalformedValue(f"holds a {_NAMES[value[:HEADER_BYTES]]}, which does not belong here")
             raise UnknownSchema(value[2:HEADER_BYTES])
@@ -93,6 +93,18 @@ def avro_long(n: int) -> bytes:
         a, b, c, d, e = z & 127, z >> 7 & 127, z >> 14 & 127, z >> 21 & 127, z >> 28 & 127
         return bytes((a | 128, b | 128, c | 128, d | 128, e | 128, z >> 35))
     return _varint(z)
+
+
+def read_long(value: bytes, at: int) -> tuple[int, int]:
+    """The Avro int or long at `at`, and where the next field begins. Raises IndexError at the end of `value`."""
+    z = shift = 0
+    while True:
+        byte = value[at]
+        at += 1
+        z |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return z >> 1 ^ -(z & 1), at
+        shift += 7
 
 
 def _varint(n: int) -> bytes:

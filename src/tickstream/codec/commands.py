@@ -1,6 +1,6 @@
 """Commands, their batches and bodies: written by hand, since a client encodes one for every task.
 
-Reading goes through fastavro. No other record may enter here.
+Reading goes through fastavro, but for the bodies that nearly all are. No other record may enter here.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tickstream.codec.avro import (
     avro_long,
     avro_map,
     avro_text,
+    read_long,
     schemaless_reader,
 )
 from tickstream.errors import MalformedValue
@@ -294,4 +295,24 @@ def encode_body(body: Body) -> bytes:
 
 def decode_body(value: bytes) -> Body:
     """What `encode_body` wrote. Raises UnknownSchema or MalformedValue."""
-    return Body(**_BODY.read(value))
+    plain = _plain_body(value or b"")
+    return Body(**_BODY.read(value)) if plain is None else plain
+
+
+def _plain_body(value: bytes) -> Body | None:
+    """By hand, at a third of the price, what a body is nearly always: without headers and labels, and in order.
+
+    None for anything else: fastavro reads that, or says what is wrong with it.
+    """
+    if value[:HEADER_BYTES] != _BODY.header or value[-2:] != b"\x00\x00":
+        return None
+    try:
+        size, start = read_long(value, HEADER_BYTES)
+        handler = value[start : start + size].decode()
+        length, at = read_long(value, start + size)
+    except (IndexError, UnicodeDecodeError):
+        return None
+    # Both sizes are right exactly when the two empty maps are all that is left.
+    if size < 0 or length < 0 or at + length != len(value) - 2:
+        return None
+    return Body(handler, value[at:-2], {}, {})

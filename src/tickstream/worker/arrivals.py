@@ -10,7 +10,7 @@ from typing import Final
 
 from tickstream.codec import decode_body, decode_work
 from tickstream.errors import CodecError, UnknownHandler, UnknownSchema
-from tickstream.model import Body
+from tickstream.model import Body, Work
 from tickstream.worker.app import MAX_NAME_BYTES
 from tickstream.worker.events import Events
 from tickstream.worker.run import Callee, Owner, Refusal, Run, cut
@@ -34,24 +34,24 @@ class Arrivals:
         or MalformedValue when the record itself cannot be read.
         """
         work = decode_work(value)
+        body, callee, ours = self._read(work)
+        return Run(self._owner, partition, offset, work, body, callee, fetched_ms, self._queue), ours
 
-        def make(body: Body, callee: Callee) -> Run:
-            return Run(self._owner, partition, offset, work, body, callee, fetched_ms, self._queue)
-
+    def _read(self, work: Work) -> tuple[Body, Callee, bool]:
         try:
             body = decode_body(work.body)
         except UnknownSchema as error:
             self._alarm("newer_body", work.task_id, error)
-            return make(_NO_BODY, Refusal("?", error)), False
+            return _NO_BODY, Refusal("?", error), False
         except CodecError as error:
             self._alarm("undecodable_body", work.task_id, error)
-            return make(_NO_BODY, Refusal("?", error)), True
+            return _NO_BODY, Refusal("?", error), True
         callee = self._handlers.get(body.handler)
         if callee is not None:
-            return make(body, callee), True
+            return body, callee, True
         unknown = UnknownHandler(body.handler, tuple(self._handlers))
         self._alarm("unknown_handler", work.task_id, unknown)
-        return make(body, Refusal(cut(body.handler, MAX_NAME_BYTES), unknown)), False
+        return body, Refusal(cut(body.handler, MAX_NAME_BYTES), unknown), False
 
     def _alarm(self, kind: str, task_id: str, reason: Exception) -> None:
         self._events.alarm(kind, f"task {task_id!r}: {reason}", queue=self._queue)

@@ -166,9 +166,9 @@ class Children:
 
     def tell(self, run: Run) -> None:
         """Pass it on to the context in the child."""
-        its = self._of(run)
-        if its is not None and run.ctx is not None:
-            its.send(child.Flags(run.ctx.cancelled, run.ctx.lost))
+        its, ctx = self._of(run), run.ctx
+        if its is not None and ctx is not None:
+            its.send(child.Flags(ctx.cancelled, ctx.lost))
 
     def vouch(self, renew: Callable[[Sequence[Run]], None], runs: Sequence[Run]) -> None:
         """A child that dies is noticed; one that hangs has until its timeout."""

@@ -53,6 +53,7 @@ class FairQueue:
         self._size = size
         self._ahead = ahead
         self._lines = {queue: _Line(share) for queue, share in shares.items()}
+        self._limited = frozenset(queue for queue, share in shares.items() if share.limit is not None)
         self._running = 0
         self._now = 0.0
         """Virtual time: the turn of the run handed out last."""
@@ -68,10 +69,12 @@ class FairQueue:
     def take(self) -> Run | None:
         """The next run; None when none may be started. Those that were dropped meanwhile are passed."""
         while self._running < self._size + self._ahead:
-            ready = [line for line in self._lines.values() if line.waiting and not line.at_limit]
-            if not ready:
+            line = None
+            for other in self._lines.values():
+                if other.waiting and (line is None or other.turn < line.turn) and not other.at_limit:
+                    line = other
+            if line is None:
                 return None
-            line = ready[0] if len(ready) == 1 else min(ready, key=lambda line: line.turn)
             run = line.waiting.popleft()
             if not run.begun:
                 self._now = line.turn
@@ -92,7 +95,7 @@ class FairQueue:
 
     def limited(self, queue: str) -> bool:
         """Whether the end of a run of `queue` may let another begin that a free slot does not."""
-        return self._line(queue).share.limit is not None
+        return queue in self._limited
 
     def clear(self) -> None:
         """Nothing waits any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from tickstream.clock import Clock
@@ -18,6 +18,7 @@ from tickstream.model import Report, ReportKind, Signal, SignalKind
 from tickstream.worker.events import Events
 from tickstream.worker.idempotency import Fence
 from tickstream.worker.lease import CLAIM_AFTER_S, to_renew
+from tickstream.worker.outbox import Entry
 from tickstream.worker.run import MAX_NOTE_BYTES, Run, cut, error_text
 
 LOOK_S: Final = 0.25
@@ -63,6 +64,8 @@ class LeaseKeeper:
         """See Watch."""
         self._started.append(run)
         if self._idle:
+            # Once is enough: others start before this thread of ours gets the interpreter.
+            self._idle = False
             self._wake.set()
 
     def claim(self, run: Run) -> None:
@@ -73,15 +76,16 @@ class LeaseKeeper:
             self._put(run, run.report(ReportKind.CLAIMED, self._clock.wall_ms()))
             self._wake.set()
 
-    def acked(self, run: Run, kind: ReportKind, sent_at: float, offset: int) -> None:
-        """The broker has a report, sent at `sent_at` (monotonic), in the message at `offset`."""
-        if kind is ReportKind.HEARTBEAT:
-            run.lease.acked(sent_at)
-        elif kind is ReportKind.CLAIMED:
-            run.lease.acked(sent_at)
-            with self._acknowledged:
-                run.claim_offset = offset
-                self._acknowledged.notify_all()
+    def acked(self, entries: Iterable[Entry], sent_at: float, offset: int) -> None:
+        """The broker has these reports, sent at `sent_at` (monotonic), in the message at `offset`."""
+        for run, report in entries:
+            if report.kind is ReportKind.HEARTBEAT:
+                run.lease.acked(sent_at)
+            elif report.kind is ReportKind.CLAIMED:
+                run.lease.acked(sent_at)
+                with self._acknowledged:
+                    run.claim_offset = offset
+                    self._acknowledged.notify_all()
 
     def fence(self, run: Run) -> Fence:
         """Claim it and wait for the acknowledgement. Raises BrokerUnavailable when the lease is lost first."""
@@ -108,7 +112,10 @@ class LeaseKeeper:
     def signal(self, signal: Signal) -> None:
         """Somebody wants a run to stop; most are of other workers."""
         run = self._adopted.get(signal.run_id)
-        if run is None or run.ended or run.ctx is None or run.home is None:
+        if run is None or run.ended:
+            return
+        ctx, home = run.ctx, run.home
+        if ctx is None or home is None:
             return
         self._events.emit(
             "signal", kind=signal.kind.value, task_id=signal.task_id, attempt=signal.attempt, queue=run.queue
@@ -117,8 +124,8 @@ class LeaseKeeper:
             self._lose(run)
         else:
             run.cancelled = True
-            run.ctx.cancelled = True
-            run.home.stop(run)
+            ctx.cancelled = True
+            home.stop(run)
 
     @property
     def stuck(self) -> int:
@@ -195,16 +202,18 @@ class LeaseKeeper:
             run.handler.retry_ms(failure, run.work.attempt),
         )
         self._put(run, report)
-        if run.ctx is not None and run.home is not None:
-            run.ctx.cancelled = True
-            run.home.stop(run)
+        ctx, home = run.ctx, run.home
+        if ctx is not None and home is not None:
+            ctx.cancelled = True
+            home.stop(run)
 
     def _lose(self, run: Run) -> None:
-        if run.lease.lost or run.ctx is None or run.home is None:
+        ctx, home = run.ctx, run.home
+        if run.lease.lost or ctx is None or home is None:
             return
         run.lease.lost = True
-        run.ctx.lost = True
-        run.home.tell(run)
+        ctx.lost = True
+        home.tell(run)
         self.lost += 1
         self._events.alarm(
             "lease_lost",

@@ -41,6 +41,8 @@ class HandlerPool:
     ) -> None:
         """`executor`: of sync handlers that name none."""
         self._executor = executor
+        self._kinds: dict[str, Kind] = {}
+        """By handler: asked for every run."""
         self._children = Children(execution)
         processes = min(concurrency, os.cpu_count() or 1)
         self._make: dict[Kind, Callable[[], _Slots]] = {
@@ -55,7 +57,10 @@ class HandlerPool:
 
     def kind(self, handler: Callee) -> Kind:
         """Where `handler` runs."""
-        return kind_of(handler, self._executor)
+        kind = self._kinds.get(handler.name)
+        if kind is None:
+            kind = self._kinds[handler.name] = kind_of(handler, self._executor)
+        return kind
 
     def submit(self, kind: Kind, runs: Sequence[Run]) -> None:
         """Hand the runs to slots of that kind, in the order given. Any thread."""

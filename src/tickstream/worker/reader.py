@@ -159,6 +159,8 @@ class QueueReader:
             run, kind = self._acked.popleft()
             key = (run.partition, run.offset)
             run.covered = True
+            if kind is not ReportKind.CLAIMED:
+                run.settled()
             if self._in_flight.get(key) is run:
                 if kind is not ReportKind.CLAIMED:
                     del self._in_flight[key]

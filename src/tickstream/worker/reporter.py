@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
@@ -28,9 +29,9 @@ _COLLECT: Final = 2_000
 
 
 class Acknowledged(Protocol):
-    """Hears of every report that the broker has. Called from the reporter's thread."""
+    """Hears of every message of reports that the broker has. Called from the reporter's thread."""
 
-    def __call__(self, run: Run, kind: ReportKind, sent_at: float, offset: int, /) -> None:
+    def __call__(self, entries: Sequence[Entry], sent_at: float, offset: int, /) -> None:
         """`sent_at`: monotonic seconds; `offset`: of the message in `reports`."""
         ...
 
@@ -157,9 +158,8 @@ class Reporter:
             return
         _, _, offset = place(message)
         self.messages += 1
-        for run, report in batch.entries:
-            self.told[run.queue, report.kind] += 1
-            self._acknowledged(run, report.kind, sent_at, offset)
+        self.told.update((run.queue, report.kind) for run, report in batch.entries)
+        self._acknowledged(batch.entries, sent_at, offset)
 
     def _refused_by(self, batch: Batch, error: KafkaError) -> None:
         if error.fatal():

@@ -20,7 +20,6 @@ from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput, UnknownQueue
 from tickstream.ingest.client import Client
 from tickstream.kafka import Admin, plain_producer
-from tickstream.model import ReportKind
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 from tickstream.worker.app import App
@@ -29,10 +28,11 @@ from tickstream.worker.execution import Execution
 from tickstream.worker.fair import Share
 from tickstream.worker.health import health_server
 from tickstream.worker.keeper import LeaseKeeper
+from tickstream.worker.outbox import Entry
 from tickstream.worker.pool import HandlerPool, Kind, kind_of
 from tickstream.worker.reader import QueueReader
 from tickstream.worker.reporter import Reporter
-from tickstream.worker.run import Run, run_ids
+from tickstream.worker.run import run_ids
 from tickstream.worker.signals import SignalTail
 from tickstream.worker.vitals import Readiness, WorkerVitals
 
@@ -73,9 +73,10 @@ def run_worker(
     new_run_id = new_run_id or run_ids()
     keeper: LeaseKeeper
 
-    def acknowledged(run: Run, kind: ReportKind, sent_at: float, offset: int) -> None:
-        keeper.acked(run, kind, sent_at, offset)
-        run.owner.acked(run, kind)
+    def acknowledged(entries: Sequence[Entry], sent_at: float, offset: int) -> None:
+        keeper.acked(entries, sent_at, offset)
+        for run, report in entries:
+            run.owner.acked(run, report.kind)
 
     reporter = Reporter(
         plain_producer(settings, worker_id, linger_ms=0),

@@ -100,8 +100,8 @@ class ThreadSlots:
             try:
                 while self._done:
                     self._fair.done(self._done.popleft())
-                while self._arrived:
-                    self._fair.add((self._arrived.popleft(),))
+                if arrived := [self._arrived.popleft() for _ in range(len(self._arrived))]:
+                    self._fair.add(arrived)
                 while (run := self._fair.take()) is not None:
                     self._ready.put(run)
             finally:
