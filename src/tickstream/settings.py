@@ -73,6 +73,8 @@ class LaneSettings:
 
     batch_open_ms: int = 10
     """How long a started batch waits for more."""
+    idle_wait_ms: int = 200
+    """The longest wait in one poll, so that a stop request is seen soon."""
     batch_records: int = 5_000
     batch_bytes: int = 8 * 1024 * 1024
     due_page: int = 1_000

@@ -38,8 +38,6 @@ from tickstream.topics import TopicNames
 Events = Callable[[Mapping[str, object]], None]
 _TRIES: Final = 3
 """Aborts of one batch before it is halved."""
-_IDLE_WAIT_S: Final = 0.2
-"""The longest wait in one poll, so that a stop request is seen soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +205,11 @@ class Lane:
     def _wait_s(self) -> float:
         """How long nothing is to be done, seconds."""
         fresh_s = self._freshness.wait_s(self.leases.next_deadline())
-        return min(_IDLE_WAIT_S, fresh_s, self._until_due_s())
+        return min(fresh_s, self._until_due_s())
 
     def _until_due_s(self) -> float:
-        """How long until the next due entry of any bucket, seconds."""
-        now, wait = self.clock.wall_ms(), _IDLE_WAIT_S
+        """How long until the next due entry of any bucket, seconds; never longer than an idle wait."""
+        now, wait = self.clock.wall_ms(), self.settings.idle_wait_ms / 1000
         for number, bucket in self.owned.items():
             at_ms = self.store.next_due_ms(number, since_ms=bucket.due_since_ms)
             if at_ms is not None:

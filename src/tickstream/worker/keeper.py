@@ -138,7 +138,7 @@ class LeaseKeeper:
         """The thread of this keeper, until `close`."""
         while not self._closed.is_set():
             now = self._clock.monotonic()
-            wait_s = self._look(now)
+            wait_s = self.look(now)
             self._idle = wait_s is None
             if self._idle and self._started:
                 continue
@@ -154,8 +154,11 @@ class LeaseKeeper:
         self._closed.set()
         self._wake.set()
 
-    def _look(self, now: float) -> float | None:
-        """Do what is due; how long there is nothing to do, None: until something starts."""
+    def look(self, now: float) -> float | None:
+        """Do what is due; how long there is nothing to do, None: until something starts.
+
+        One turn of `serve`, at `now` (monotonic seconds); called by nobody else at the same time.
+        """
         self._adopt(now)
         running: list[Run] = []
         for run in list(self._adopted.values()):

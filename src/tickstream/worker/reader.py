@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from tickstream.clock import Clock
 from tickstream.errors import BrokerUnavailable, MalformedValue, UnknownSchema
@@ -25,7 +25,7 @@ from tickstream.worker.commits import Commits
 from tickstream.worker.events import Events
 from tickstream.worker.intake import Bounces, Intake, Waiting
 from tickstream.worker.ledger import OffsetLedger
-from tickstream.worker.pool import HandlerPool, Kind
+from tickstream.worker.pool import Kind
 from tickstream.worker.run import Callee, Run
 
 POLL_S: Final = 0.05
@@ -40,8 +40,28 @@ MAX_UNREPORTED: Final = 20_000
 """Records whose report is not acknowledged, at most."""
 
 
+class Slots(Protocol):
+    """Where runs are executed, as the reader sees it: pool.HandlerPool."""
+
+    def kind(self, handler: Callee) -> Kind:
+        """Where `handler` runs."""
+        ...
+
+    def submit(self, kind: Kind, runs: Sequence[Run]) -> None:
+        """Hand the runs to slots of that kind."""
+        ...
+
+    def full(self, kind: Kind, queue: str) -> bool:
+        """Whether a run of `queue` would have to wait for a slot of that kind."""
+        ...
+
+
 class QueueReader:
-    """The consumer of one queue. `serve` is its thread; `finished` and `acked` come from others."""
+    """The consumer of one queue. `serve` is its thread; `finished` and `acked` come from others.
+
+    `serve` is `join`, `turn` again and again, `leave`, and the end of what runs. A simulation calls
+    them itself: `connect` makes the consumer, `wake` is what a full reader waits for.
+    """
 
     def __init__(
         self,
@@ -53,7 +73,7 @@ class QueueReader:
         grace_s: float,
         session_ms: int,
         worker_id: str,
-        pool: HandlerPool,
+        pool: Slots,
         claim: Callable[[Run], None],
         put: Callable[[Run, Report], None],
         new_run_id: Callable[[], bytes],
@@ -62,6 +82,8 @@ class QueueReader:
         events: Events,
         stop: threading.Event,
         kill: threading.Event,
+        connect: Callable[..., Consumer] = worker_consumer,
+        wake: threading.Event | None = None,
     ) -> None:
         names = TopicNames(settings.prefix)
         self._queue = queue
@@ -78,7 +100,7 @@ class QueueReader:
         self._kill = kill
         self._ledger = OffsetLedger()
         self._commits = Commits(queue, self._topic, self._ledger, clock, events)
-        self._consumer: Consumer = worker_consumer(
+        self._consumer: Consumer = connect(
             settings,
             names.worker_group(queue),
             worker_id,
@@ -96,7 +118,7 @@ class QueueReader:
         """Runs handed out and not finished."""
         self._finished: deque[None] = deque()
         self._acked: deque[tuple[Run, ReportKind]] = deque()
-        self._wake = threading.Event()
+        self._wake = wake or threading.Event()
         self._wake_at = 1
         self._assignment: set[int] = set()
         self._halted: set[int] = set()
@@ -131,22 +153,30 @@ class QueueReader:
 
         Raises BrokerUnavailable when the consumer cannot go on.
         """
-        self._consumer.subscribe(
-            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        self.join()
         try:
             while not self._stop.is_set():
-                self._settle()
-                self._give_back()
-                self._commits.if_due(self._consumer)
-                self._take(self._fetch())
+                self.turn()
             drained_by = self._clock.monotonic() + self._grace_s
-            self._leave()
+            self.leave()
         finally:
             # Closing revokes what is left, and that commits.
             self._revoke_s = 0.0
             self._consumer.close()
         self._drain(drained_by)
+
+    def join(self) -> None:
+        """Become a member of the queue's group."""
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def turn(self) -> None:
+        """Once round the loop. Raises BrokerUnavailable."""
+        self._settle()
+        self._give_back()
+        self._commits.if_due(self._consumer)
+        self._take(self._fetch())
 
     def _settle(self) -> None:
         """Take note of what other threads said."""
@@ -355,7 +385,7 @@ class QueueReader:
         self._assignment.difference_update(partitions)
         self._halted.difference_update(partitions)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Claim and commit what runs, so that others have the partitions now and not after the grace."""
         dropped = self._drop(self._assignment)
         self._events.emit("draining", queue=self._queue, dropped=dropped, running=len(self._in_flight))

@@ -86,23 +86,32 @@ class Reporter:
         """The thread of this reporter. Raises SendFailed when the producer cannot go on."""
         closing = False
         while not self._give_up.is_set():
-            closing = self._collect(0.0 if closing and self._idle else self._wait_s()) or closing
-            for batch in self._outbox.take(self._clock.monotonic()):
-                self._send(batch)
-            self._serve_deliveries()
-            if self._fatal is not None:
-                raise SendFailed(
-                    f"reports can no longer be sent ({self._fatal.str()}); restart the worker, "
-                    "its work will be delivered again"
-                )
+            closing = self.turn(0.0 if closing and self._idle else self.wait_s()) or closing
             if closing and self._idle and self._inbox.empty():
                 return
+
+    def turn(self, wait_s: float | None) -> bool:
+        """Once round the loop, waiting so long for a first report; whether `close` was called.
+
+        Raises SendFailed when the producer cannot go on.
+        """
+        closing = self._collect(wait_s)
+        for batch in self._outbox.take(self._clock.monotonic()):
+            self._send(batch)
+        self._serve_deliveries()
+        if self._fatal is not None:
+            raise SendFailed(
+                f"reports can no longer be sent ({self._fatal.str()}); restart the worker, "
+                "its work will be delivered again"
+            )
+        return closing
 
     @property
     def _idle(self) -> bool:
         return self._outbox.empty and not self._in_flight
 
-    def _wait_s(self) -> float | None:
+    def wait_s(self) -> float | None:
+        """How long nothing is to be done but to take in reports, seconds; None: for ever."""
         wait_s = self._outbox.wait_s(self._clock.monotonic())
         if self._in_flight:
             return _SERVE_S if wait_s is None else min(wait_s, _SERVE_S)
