@@ -8,6 +8,7 @@
 
 PYTHON ?= python3
 ARGS   ?=
+SEEDS  ?= 1000
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -19,7 +20,7 @@ DEV  := $(VENV)/.stamp-dev
 DEMO := $(firstword $(wildcard $(DEV)) $(VENV)/.stamp-demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo venv test chaos lint check
+.PHONY: help demo venv test chaos sim lint check
 
 help: ## List these commands
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -36,6 +37,10 @@ test: $(DEV) ## Run all tests but those of make chaos
 # One at a time: they load the machine and kill parts of what they load it with.
 chaos: $(DEV) ## Run whole systems under load, and kill, stop, cut off and replace parts of them
 	@$(BIN)/python -m pytest -m chaos $(ARGS)
+
+# Needs no broker. A seed that fails prints itself; `make sim ARGS="--seed 7"` shows it.
+sim: $(DEV) ## Run SEEDS simulated histories and hold them against the promises
+	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) $(ARGS)
 
 lint: $(DEV) ## Style and format
 	@$(BIN)/ruff check .

@@ -7,6 +7,7 @@ import pytest
 from tests.audit_history import T0, Written
 from tickstream.model import (
     NEVER,
+    RECENT_COMMANDS,
     IfExists,
     Options,
     Outcome,
@@ -455,3 +456,24 @@ def test_a_cancel_sent_again_speaks_of_what_its_first_send_met(log: Written) -> 
     resent = log.cancel("again", command_id=same)
     log.work("again", DUE + 500, second)
     assert report_on(log, cancelled("again", resent)).ok
+
+
+def test_a_cancel_that_met_no_task_counts_when_it_is_sent_again(log: Written) -> None:
+    same = log.new_id()
+    log.cancel("later", command_id=same)
+    rev = log.schedule("later", DUE)
+    log.cancel("later", command_id=same)
+    log.history("later", DUE, rev, Outcome.CANCELLED, attempt=0)
+    assert report_on(log).ok
+
+
+def test_a_cancel_sent_again_many_times_is_one_command(log: Written) -> None:
+    same = log.new_id()
+    rev = log.schedule("again", DUE)
+    first = log.cancel("again", command_id=same)
+    log.history("again", DUE, rev, Outcome.CANCELLED, attempt=0)
+    second = log.schedule("again", DUE + 500)
+    for _ in range(RECENT_COMMANDS + 1):
+        log.cancel("again", command_id=same)
+    log.work("again", DUE + 500, second)
+    assert report_on(log, cancelled("again", first)).ok

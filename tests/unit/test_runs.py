@@ -191,6 +191,12 @@ class TestCancel:
         assert outcomes(tick) == [Outcome.ATTEMPT_FAILED, Outcome.CANCELLED]
         assert tick.phase("t") is Phase.CANCELLED
 
+    def test_what_was_too_late_stays_too_late(self, tick: Harness, worker: HarnessWorker) -> None:
+        worker.take().fail()
+        tick.client.cancel("t")
+        # It was dispatched: `cancelled` would say that it never was.
+        assert tick.client.cancel("t").kind is VerdictKind.TOO_LATE
+
     def test_running_work_is_asked_to_stop_only_on_request(
         self, tick: Harness, worker: HarnessWorker
     ) -> None:

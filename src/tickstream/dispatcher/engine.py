@@ -128,7 +128,7 @@ def _cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision
     if state.next_occurrence_ts == NEVER:
         if state.runs:
             return _cancel_in_flight(task, state, command, now_ms, rules)
-        if state.phase is Phase.CANCELLED:
+        if state.phase is Phase.CANCELLED and _cancelled_in_time(state):
             return _refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
         return _refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
     occurrence = state.next_occurrence_ts
@@ -138,6 +138,16 @@ def _cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision
     kept = _remember(after, RecentCommand(command.command_id, VerdictKind.CANCELLED, ""))
     answer = _answer(kept, VerdictKind.CANCELLED, occurrence)
     return Decision(kept, ended=ended, answer=answer, signals=_stop_signals(state, command))
+
+
+def _cancelled_in_time(state: TaskState) -> bool:
+    """Whether the stub is of a task that was cancelled before its dispatch.
+
+    One whose next attempt was called off had been dispatched: it was too late then, and still is.
+    """
+    ends = (VerdictKind.CANCELLED, VerdictKind.TOO_LATE)
+    last = next((recent.kind for recent in reversed(state.recent) if recent.kind in ends), None)
+    return last is VerdictKind.CANCELLED
 
 
 def _cancel_in_flight(task: Task, state: TaskState, command: Command, now_ms: int, rules: Rules) -> Decision:

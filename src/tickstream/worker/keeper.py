@@ -70,7 +70,8 @@ class LeaseKeeper:
 
     def claim(self, run: Run) -> None:
         """Claim it now, if it runs and that has not happened."""
-        if run.run_id and not run.ended and run.claim():
+        # What was handed back has a run_id, and was never started.
+        if run.run_id and run.ctx is not None and not run.ended and run.claim():
             self._adopted[run.run_id] = run
             run.lease.asked(self._clock.monotonic())
             self._put(run, run.report(ReportKind.CLAIMED, self._clock.wall_ms()))

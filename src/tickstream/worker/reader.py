@@ -59,8 +59,7 @@ class Slots(Protocol):
 class QueueReader:
     """The consumer of one queue. `serve` is its thread; `finished` and `acked` come from others.
 
-    `serve` is `join`, `turn` again and again, `leave`, and the end of what runs. A simulation calls
-    them itself: `connect` makes the consumer, `wake` is what a full reader waits for.
+    A simulation calls `join`, `turn` and `leave` itself; `connect` makes the consumer, `wake` is waited for.
     """
 
     def __init__(
@@ -166,7 +165,7 @@ class QueueReader:
         self._drain(drained_by)
 
     def join(self) -> None:
-        """Become a member of the queue's group."""
+        """Enter the queue's group."""
         self._consumer.subscribe(
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )

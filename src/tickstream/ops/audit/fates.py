@@ -90,15 +90,23 @@ class Judge:
     def standings(self, task_id: str, task: TaskEvidence) -> list[Standing]:
         """The standing of each command of the task, in log order."""
         seen: dict[bytes, int] = {}
+        """command_id → how many other commands of the task came before its first send."""
+        traceless: set[bytes] = set()
         asked_before = False
         found: list[Standing] = []
-        for index, command in enumerate(task.asked):
-            standing = self._standing(task, command, seen.get(command.command_id), index)
+        for command in task.asked:
+            if command.command_id not in seen and not asked_before and command.verb is Verb.CANCEL:
+                # It may have met no task: then nothing remembers it, and a re-send is as good as new.
+                traceless.add(command.command_id)
+            since = None
+            if command.command_id in seen and command.command_id not in traceless:
+                since = len(seen) - seen[command.command_id] - 1
+            standing = self._standing(task, command, since)
             if standing is None:
                 may_meet_one = asked_before or self._is_purged(task_id)
                 rejects = command.options.if_exists is IfExists.REJECT
                 standing = Standing.UNSURE if rejects and may_meet_one else Standing.EFFECTIVE
-            seen.setdefault(command.command_id, index)
+            seen.setdefault(command.command_id, len(seen))
             asked_before |= command.verb is Verb.SCHEDULE and standing is not Standing.REFUSED
             found.append(standing)
         return found
@@ -107,10 +115,10 @@ class Judge:
         """Whether commands of this task may be gone from the start of its log."""
         return self.evidence.purged(self.evidence.names.commands, self.evidence.bucket_of(task_id))
 
-    def _standing(
-        self, task: TaskEvidence, command: Asked, first_sent: int | None, index: int
-    ) -> Standing | None:
+    def _standing(self, task: TaskEvidence, command: Asked, since: int | None) -> Standing | None:
         """The standing as far as this command alone shows it; None: what stood before it decides.
+
+        `since`: of a re-send, how many other commands came after the first send.
 
         A re-send changes nothing (G6) while the task remembers the first send. A Schedule that
         finds a later or the same instant dispatched already is refused: had it come first, the older
@@ -118,8 +126,8 @@ class Judge:
         Schedule is taken again; the loss of that one goes unnoticed.)
         """
         answer = self.verdicts.of(command)
-        if first_sent is not None:
-            return Standing.REFUSED if index - first_sent <= RECENT_COMMANDS else Standing.UNSURE
+        if since is not None:
+            return Standing.REFUSED if since <= RECENT_COMMANDS else Standing.UNSURE
         if answer is not None:
             return Standing.REFUSED if answer in _REFUSALS else Standing.EFFECTIVE
         if command.verb is Verb.CANCEL:
@@ -179,14 +187,20 @@ class Judge:
         return max(command.when, command.accepted_ms) <= oldest_ms
 
     def effective_cancels(self, task_id: str, task: TaskEvidence) -> Iterator[tuple[Asked, Asked | None]]:
-        """Every Cancel that may have changed the task, with the Schedule that stood when it came."""
+        """Every Cancel that may have changed the task, with the Schedule that stood when it came.
+
+        Without re-sends: the answer that is known is the first send's.
+        """
+        sent: set[bytes] = set()
         standing_schedule: Asked | None = None
         for command, standing in zip(task.asked, self.standings(task_id, task), strict=True):
+            again = command.command_id in sent
+            sent.add(command.command_id)
             if standing is Standing.REFUSED:
                 continue
             if command.verb is Verb.SCHEDULE:
                 standing_schedule = command
-            else:
+            elif not again:
                 yield command, standing_schedule
 
 

@@ -1,0 +1,209 @@
+"""A TimerStore in memory, with a disk that outlives the process: tokens, offsets and refusals as RocksDB's.
+
+tests/unit/test_sim_store.py holds it against the real one. No RocksDB, no time may enter here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tickstream.codec import decode_spec, decode_state
+from tickstream.errors import StoreRefused
+from tickstream.model import DueEntry, DueKind, TaskSpec, TaskState
+from tickstream.timer_store import BucketMeta, TaskChange, TimerStore, due_entries
+from tickstream.timer_store.due import has_holder
+
+_Key = tuple[int, str]
+_Due = tuple[int, int, int, str, int]
+"""(bucket, at_ms, kind, task_id, occurrence_ts), in the order of the real keys."""
+
+
+class Disk:
+    """What is left of a store when its process dies."""
+
+    def __init__(self) -> None:
+        self.spec: dict[_Key, tuple[bytes, TaskSpec | None]] = {}
+        self.state: dict[_Key, tuple[bytes, TaskState | None]] = {}
+        """Encoded, and decoded where somebody has done that already."""
+        self.meta: dict[int, bytes] = {}
+        self.holding: set[_Key] = set()
+        self.due: list[_Due] = []
+        self.batches = 0
+
+    def copy(self) -> Disk:
+        """As it stands: what a machine has after it lost its latest writes."""
+        other = Disk()
+        other.spec, other.state = dict(self.spec), dict(self.state)
+        other.meta, other.holding, other.due = dict(self.meta), set(self.holding), list(self.due)
+        other.batches = self.batches
+        return other
+
+
+class MemoryStore(TimerStore):
+    """The store of one incarnation of a process, on its disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._tokens: dict[int, int] = {}
+        self._next_offset: dict[int, int] = {}
+
+    # ------------------------------------------------------------------ reading
+
+    def spec(self, bucket: int, task_id: str) -> TaskSpec | None:
+        entry = self._disk.spec.get((bucket, task_id))
+        if entry is None:
+            return None
+        value, spec = entry
+        if spec is None:
+            spec = decode_spec(value)
+            self._disk.spec[bucket, task_id] = (value, spec)
+        return spec
+
+    def state(self, bucket: int, task_id: str) -> TaskState | None:
+        entry = self._disk.state.get((bucket, task_id))
+        if entry is None:
+            return None
+        value, state = entry
+        if state is None:
+            state = decode_state(value)
+            self._disk.state[bucket, task_id] = (value, state)
+        return state
+
+    def due(self, bucket: int, until_ms: int, limit: int, *, since_ms: int = 0) -> list[DueEntry]:
+        rows = self._disk.due
+        found: list[DueEntry] = []
+        at = bisect_left(rows, (bucket, since_ms, -1, "", 0))
+        while at < len(rows) and len(found) < limit and rows[at][0] == bucket and rows[at][1] <= until_ms:
+            _, at_ms, kind, task_id, occurrence = rows[at]
+            found.append(DueEntry(at_ms, DueKind(kind), task_id, occurrence))
+            at += 1
+        return found
+
+    def next_due_ms(self, bucket: int, *, since_ms: int = 0) -> int | None:
+        rows = self._disk.due
+        at = bisect_left(rows, (bucket, since_ms, -1, "", 0))
+        return rows[at][1] if at < len(rows) and rows[at][0] == bucket else None
+
+    def tasks(self, bucket: int) -> Iterator[tuple[str, TaskState]]:
+        for number, task_id in sorted(self._disk.state):
+            if number == bucket and (state := self.state(bucket, task_id)) is not None:
+                yield task_id, state
+
+    def in_flight(self, bucket: int) -> Iterator[tuple[str, TaskSpec | None, TaskState]]:
+        for number, task_id in sorted(self._disk.holding):
+            if number == bucket and (state := self.state(bucket, task_id)) is not None:
+                yield task_id, self.spec(bucket, task_id), state
+
+    def meta(self, bucket: int) -> BucketMeta | None:
+        value = self._disk.meta.get(bucket)
+        return None if value is None else BucketMeta.decode(value)
+
+    # ------------------------------------------------------------------ writing
+
+    def acquire(self, bucket: int) -> int:
+        self._tokens[bucket] = self._tokens.get(bucket, 0) + 1
+        meta = self.meta(bucket)
+        self._next_offset[bucket] = meta.next_offset if meta else 0
+        return self._tokens[bucket]
+
+    def apply(
+        self, bucket: int, token: int, decided_on: int, changes: Iterable[TaskChange], meta: BucketMeta
+    ) -> int | None:
+        self._check(bucket, token, decided_on)
+        disk = self._disk
+        added: list[int] = []
+        for change in changes:
+            key = (bucket, change.task_id)
+            if change.new_spec is not change.old_spec:
+                _put(disk.spec, key, change.spec_bytes, change.new_spec)
+            _put(disk.state, key, change.state_bytes, change.new_state)
+            old = due_entries(change.task_id, change.old_spec, change.old_state)
+            new = due_entries(change.task_id, change.new_spec, change.new_state)
+            for entry in old:
+                if entry not in new:
+                    self._drop(bucket, entry)
+            for entry in new:
+                if entry not in old:
+                    self._add(bucket, entry)
+                    added.append(entry.at_ms)
+            held, holds = has_holder(change.old_state), has_holder(change.new_state)
+            if held != holds:
+                (disk.holding.add if holds else disk.holding.discard)(key)
+        self._written(bucket, meta)
+        return min(added, default=None)
+
+    def restore(
+        self,
+        bucket: int,
+        token: int,
+        decided_on: int,
+        records: Mapping[str, Mapping[str, bytes | None]],
+        meta: BucketMeta,
+    ) -> None:
+        self._check(bucket, token, decided_on)
+        disk = self._disk
+        for task_id, values in records.items():
+            key = (bucket, task_id)
+            for entry in due_entries(task_id, self.spec(*key), self.state(*key)):
+                self._drop(bucket, entry)
+            if "spec" in values:
+                _put(disk.spec, key, values["spec"], None)
+            if "state" in values:
+                _put(disk.state, key, values["state"], None)
+            state = self.state(*key)
+            (disk.holding.add if has_holder(state) else disk.holding.discard)(key)
+            for entry in due_entries(task_id, self.spec(*key), state):
+                self._add(bucket, entry)
+        self._written(bucket, meta)
+
+    def drop_due(self, bucket: int, token: int, entries: Iterable[DueEntry]) -> None:
+        self._check_token(bucket, token)
+        for entry in entries:
+            self._drop(bucket, entry)
+
+    def forget_bucket(self, bucket: int, token: int) -> None:
+        self._check_token(bucket, token)
+        disk = self._disk
+        disk.spec = {k: v for k, v in disk.spec.items() if k[0] != bucket}
+        disk.state = {k: v for k, v in disk.state.items() if k[0] != bucket}
+        disk.holding = {k for k in disk.holding if k[0] != bucket}
+        disk.due = [row for row in disk.due if row[0] != bucket]
+        disk.meta.pop(bucket, None)
+        self._next_offset[bucket] = 0
+
+    def _add(self, bucket: int, entry: DueEntry) -> None:
+        row, rows = _row(bucket, entry), self._disk.due
+        at = bisect_left(rows, row)
+        if at == len(rows) or rows[at] != row:
+            insort(rows, row)
+
+    def _drop(self, bucket: int, entry: DueEntry) -> None:
+        row, rows = _row(bucket, entry), self._disk.due
+        at = bisect_left(rows, row)
+        if at < len(rows) and rows[at] == row:
+            del rows[at]
+
+    def _check(self, bucket: int, token: int, decided_on: int) -> None:
+        self._check_token(bucket, token)
+        if self._next_offset[bucket] != decided_on:
+            raise StoreRefused(
+                f"bucket {bucket}: decided on offset {decided_on}, the store is at {self._next_offset[bucket]}"
+            )
+
+    def _written(self, bucket: int, meta: BucketMeta) -> None:
+        self._disk.meta[bucket] = meta.encode()
+        self._disk.batches += 1
+        self._next_offset[bucket] = meta.next_offset
+
+
+def _row(bucket: int, entry: DueEntry) -> _Due:
+    return (bucket, entry.at_ms, entry.kind, entry.task_id, entry.occurrence_ts)
+
+
+def _put(family: dict[_Key, Any], key: _Key, value: bytes | None, decoded: object) -> None:
+    if value is None:
+        family.pop(key, None)
+    else:
+        family[key] = (value, decoded)

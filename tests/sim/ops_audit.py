@@ -1,0 +1,61 @@
+"""The checks of `tickstream audit` over a simulated log: the same code that judges a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.sim.evidence import Evidence
+from tickstream.model import NEVER, Receipt
+from tickstream.ops.audit.fold import Evidence as Folded
+from tickstream.ops.audit.journal import Acked, Journal
+from tickstream.ops.audit.verdict import judge
+from tickstream.testing.clock import START_MS
+from tickstream.testing.sim import Result
+from tickstream.testing.sim.plan import Kind
+from tickstream.testing.sim.world import MS
+from tickstream.topics import Layout
+
+PROMISES = {"lost": "G1", "duplicates": "G4", "cancelled_yet_ran": "G2", "early": "G3"}
+
+
+def findings(result: Result, evidence: Evidence) -> Iterator[tuple[str, str, str]]:
+    """(promise, what, task_id) of every finding."""
+    folded = Folded(
+        evidence.names, Layout(result.plan.buckets, result.plan.lanes, 0, frozenset({"default"})), {}
+    )
+    names = evidence.names
+    for (topic, number), partition in result.broker.partitions.items():
+        if topic in (names.verdicts, names.dead_letter):
+            continue
+        for record in partition.archive[: partition.stable]:
+            if not (record.control or record.aborted):
+                folded.add(topic, number, record.offset, record.at_ms, record.key, record.value)
+    now_ms = START_MS + result.end_us // MS
+    report = judge(folded, _journal(result), as_of_ms=now_ms, grace_ms=0, session_ms=2_000)
+    for finding, promise in PROMISES.items():
+        if finding == "early" and _clocks_are_wrong(result):
+            continue  # it holds workers' clocks against dispatchers'
+        for case in report.examples.get(finding, ()):
+            yield promise, f"{finding}: {case.task_id} at {case.occurrence_ts}: {case.what}", case.task_id
+
+
+def _clocks_are_wrong(result: Result) -> bool:
+    plan = result.plan
+    return any(plan.offsets_ms) or any(fault.kind is Kind.STEP for fault in plan.faults)
+
+
+def _journal(result: Result) -> Journal:
+    acked = []
+    for asked in result.journal:
+        when = asked.command.when
+        verdict = asked.verdicts[0].kind if asked.verdicts else None
+        acked += [
+            Acked(
+                asked.command.task_id,
+                when if when >= 0 else NEVER,
+                Receipt(asked.bucket, offset, item),
+                verdict,
+            )
+            for offset, item in asked.acked
+        ]
+    return Journal(tuple(acked))
