@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
-from tickstream.codec import decode_spec, decode_state
+from tickstream.codec import decode_queue, decode_spec, decode_state
 from tickstream.errors import StoreRefused
-from tickstream.model import DueEntry, DueKind, TaskSpec, TaskState
+from tickstream.model import DueEntry, DueKind, QueueState, TaskSpec, TaskState
 from tickstream.timer_store import BucketMeta, TaskChange, TimerStore, due_entries
-from tickstream.timer_store.due import has_holder
+from tickstream.timer_store.due import HeldEntry, has_holder, held_entry
 
 _Key = tuple[int, str]
+_NO_QUEUES: Final[Mapping[str, bytes]] = MappingProxyType({})
 _Due = tuple[int, int, int, str, int]
 """(bucket, at_ms, kind, task_id, occurrence_ts), in the order of the real keys."""
 
@@ -30,6 +32,10 @@ class Disk:
         self.meta: dict[int, bytes] = {}
         self.holding: set[_Key] = set()
         self.due: list[_Due] = []
+        self.held: list[tuple[int, str, _Due]] = []
+        """(bucket, gate, due entry) of what waits at a gate."""
+        self.queues: dict[_Key, bytes] = {}
+        """(bucket, queue) → encoded QueueState."""
         self.batches = 0
 
     def copy(self) -> Disk:
@@ -37,6 +43,7 @@ class Disk:
         other = Disk()
         other.spec, other.state = dict(self.spec), dict(self.state)
         other.meta, other.holding, other.due = dict(self.meta), set(self.holding), list(self.due)
+        other.held, other.queues = list(self.held), dict(self.queues)
         other.batches = self.batches
         return other
 
@@ -76,8 +83,7 @@ class MemoryStore(TimerStore):
         found: list[DueEntry] = []
         at = bisect_left(rows, (bucket, since_ms, -1, "", 0))
         while at < len(rows) and len(found) < limit and rows[at][0] == bucket and rows[at][1] <= until_ms:
-            _, at_ms, kind, task_id, occurrence = rows[at]
-            found.append(DueEntry(at_ms, DueKind(kind), task_id, occurrence))
+            found.append(_entry(rows[at]))
             at += 1
         return found
 
@@ -85,6 +91,17 @@ class MemoryStore(TimerStore):
         rows = self._disk.due
         at = bisect_left(rows, (bucket, since_ms, -1, "", 0))
         return rows[at][1] if at < len(rows) and rows[at][0] == bucket else None
+
+    def held(self, bucket: int, gate: str, limit: int) -> list[DueEntry]:
+        rows = [row for number, name, row in self._disk.held if (number, name) == (bucket, gate)]
+        return [_entry(row) for row in rows[:limit]]
+
+    def gates(self, bucket: int) -> list[str]:
+        return list(dict.fromkeys(gate for number, gate, _ in self._disk.held if number == bucket))
+
+    def queues(self, bucket: int) -> dict[str, QueueState]:
+        states = (decode_queue(v) for (number, _), v in sorted(self._disk.queues.items()) if number == bucket)
+        return {state.queue: state for state in states}
 
     def tasks(self, bucket: int) -> Iterator[tuple[str, TaskState]]:
         for number, task_id in sorted(self._disk.state):
@@ -109,7 +126,13 @@ class MemoryStore(TimerStore):
         return self._tokens[bucket]
 
     def apply(
-        self, bucket: int, token: int, decided_on: int, changes: Iterable[TaskChange], meta: BucketMeta
+        self,
+        bucket: int,
+        token: int,
+        decided_on: int,
+        changes: Iterable[TaskChange],
+        meta: BucketMeta,
+        queues: Mapping[str, bytes] = _NO_QUEUES,
     ) -> int | None:
         self._check(bucket, token, decided_on)
         disk = self._disk
@@ -128,10 +151,15 @@ class MemoryStore(TimerStore):
                 if entry not in old:
                     self._add(bucket, entry)
                     added.append(entry.at_ms)
+            self._move(
+                bucket,
+                held_entry(change.task_id, change.old_spec, change.old_state),
+                held_entry(change.task_id, change.new_spec, change.new_state),
+            )
             held, holds = has_holder(change.old_state), has_holder(change.new_state)
             if held != holds:
                 (disk.holding.add if holds else disk.holding.discard)(key)
-        self._written(bucket, meta)
+        self._written(bucket, meta, queues)
         return min(added, default=None)
 
     def restore(
@@ -141,11 +169,13 @@ class MemoryStore(TimerStore):
         decided_on: int,
         records: Mapping[str, Mapping[str, bytes | None]],
         meta: BucketMeta,
+        queues: Mapping[str, bytes] = _NO_QUEUES,
     ) -> None:
         self._check(bucket, token, decided_on)
         disk = self._disk
         for task_id, values in records.items():
             key = (bucket, task_id)
+            was = held_entry(task_id, self.spec(*key), self.state(*key))
             for entry in due_entries(task_id, self.spec(*key), self.state(*key)):
                 self._drop(bucket, entry)
             if "spec" in values:
@@ -156,7 +186,8 @@ class MemoryStore(TimerStore):
             (disk.holding.add if has_holder(state) else disk.holding.discard)(key)
             for entry in due_entries(task_id, self.spec(*key), state):
                 self._add(bucket, entry)
-        self._written(bucket, meta)
+            self._move(bucket, was, held_entry(task_id, self.spec(*key), state))
+        self._written(bucket, meta, queues)
 
     def drop_due(self, bucket: int, token: int, entries: Iterable[DueEntry]) -> None:
         self._check_token(bucket, token)
@@ -170,6 +201,8 @@ class MemoryStore(TimerStore):
         disk.state = {k: v for k, v in disk.state.items() if k[0] != bucket}
         disk.holding = {k for k in disk.holding if k[0] != bucket}
         disk.due = [row for row in disk.due if row[0] != bucket]
+        disk.held = [row for row in disk.held if row[0] != bucket]
+        disk.queues = {k: v for k, v in disk.queues.items() if k[0] != bucket}
         disk.meta.pop(bucket, None)
         self._next_offset[bucket] = 0
 
@@ -185,6 +218,15 @@ class MemoryStore(TimerStore):
         if at < len(rows) and rows[at] == row:
             del rows[at]
 
+    def _move(self, bucket: int, old: HeldEntry | None, new: HeldEntry | None) -> None:
+        rows = self._disk.held
+        if old == new:
+            return
+        if old is not None and (row := (bucket, old.gate, _row(bucket, old.due))) in rows:
+            rows.remove(row)
+        if new is not None and (row := (bucket, new.gate, _row(bucket, new.due))) not in rows:
+            insort(rows, row)
+
     def _check(self, bucket: int, token: int, decided_on: int) -> None:
         self._check_token(bucket, token)
         if self._next_offset[bucket] != decided_on:
@@ -192,7 +234,8 @@ class MemoryStore(TimerStore):
                 f"bucket {bucket}: decided on offset {decided_on}, the store is at {self._next_offset[bucket]}"
             )
 
-    def _written(self, bucket: int, meta: BucketMeta) -> None:
+    def _written(self, bucket: int, meta: BucketMeta, queues: Mapping[str, bytes]) -> None:
+        self._disk.queues.update({(bucket, queue): value for queue, value in queues.items()})
         self._disk.meta[bucket] = meta.encode()
         self._disk.batches += 1
         self._next_offset[bucket] = meta.next_offset
@@ -200,6 +243,11 @@ class MemoryStore(TimerStore):
 
 def _row(bucket: int, entry: DueEntry) -> _Due:
     return (bucket, entry.at_ms, entry.kind, entry.task_id, entry.occurrence_ts)
+
+
+def _entry(row: _Due) -> DueEntry:
+    _, at_ms, kind, task_id, occurrence = row
+    return DueEntry(at_ms, DueKind(kind), task_id, occurrence)
 
 
 def _put(family: dict[_Key, Any], key: _Key, value: bytes | None, decoded: object) -> None:
