@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from tests.sim import ops_audit, shown
 from tests.sim.evidence import FATES, End, Evidence, Out, Said, decided_us
-from tickstream.model import NEVER, Outcome, ReportKind, Verb, VerdictKind
-from tickstream.model import RECENT_COMMANDS
+from tickstream.model import NEVER, RECENT_COMMANDS, Outcome, ReportKind, Verb, VerdictKind
 from tickstream.testing.sim import Result
 from tickstream.testing.sim.plan import Kind
 from tickstream.testing.sim.world import MS

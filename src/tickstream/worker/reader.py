@@ -43,17 +43,9 @@ MAX_UNREPORTED: Final = 20_000
 class Slots(Protocol):
     """Where runs are executed, as the reader sees it: pool.HandlerPool."""
 
-    def kind(self, handler: Callee) -> Kind:
-        """Where `handler` runs."""
-        ...
-
-    def submit(self, kind: Kind, runs: Sequence[Run]) -> None:
-        """Hand the runs to slots of that kind."""
-        ...
-
-    def full(self, kind: Kind, queue: str) -> bool:
-        """Whether a run of `queue` would have to wait for a slot of that kind."""
-        ...
+    def kind(self, handler: Callee) -> Kind: ...
+    def submit(self, kind: Kind, runs: Sequence[Run]) -> None: ...
+    def full(self, kind: Kind, queue: str) -> bool: ...
 
 
 class QueueReader:

@@ -37,6 +37,10 @@ class Index:
         """See View."""
         return self.ended.get((task_id, occurrence_ts))
 
+    def position(self, bucket: int) -> Position:
+        """See View."""
+        return self.positions[bucket]
+
     def apply(self, changes: Changes) -> None:
         """All of them at once."""
         gone = [(t, o) for (_, t, o), row in changes.live.items() if row is None]

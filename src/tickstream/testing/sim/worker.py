@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from tickstream.codec import decode_signal
 from tickstream.ingest.client import Client
 from tickstream.kafka import Consumer, Producer
-from tickstream.model import NEVER, Report, ReportKind
+from tickstream.model import NEVER, Report
 from tickstream.settings import Settings
 from tickstream.testing.sim.faults import Dice
 from tickstream.testing.sim.group import SimGroup
@@ -28,6 +28,7 @@ from tickstream.worker.events import Events
 from tickstream.worker.execution import Execution
 from tickstream.worker.keeper import LeaseKeeper
 from tickstream.worker.lease import CLAIM_AFTER_S
+from tickstream.worker.outbox import Entry
 from tickstream.worker.pool import Kind
 from tickstream.worker.reader import QueueReader
 from tickstream.worker.reporter import Reporter
@@ -295,9 +296,10 @@ class SimWorker:
         if wait_s is not None:
             self.look_within(wait_s)
 
-    def _acknowledged(self, run: Run, kind: ReportKind, sent_at: float, offset: int) -> None:
-        self.keeper.acked(run, kind, sent_at, offset)
-        run.owner.acked(run, kind)
+    def _acknowledged(self, entries: Sequence[Entry], sent_at: float, offset: int) -> None:
+        self.keeper.acked(entries, sent_at, offset)
+        for run, report in entries:
+            run.owner.acked(run, report.kind)
         self.wake()
 
     # ------------------------------------------------------------------ small parts
