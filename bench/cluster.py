@@ -36,10 +36,17 @@ class Cluster:
     owned_pids: tuple[int, ...]
     """Of the broker's processes, when they are ours."""
 
-    def installation(self, name: str, *, queues: tuple[str, ...] = (DEFAULT_QUEUE,)) -> Settings:
+    def installation(
+        self,
+        name: str,
+        *,
+        queues: tuple[str, ...] = (DEFAULT_QUEUE,),
+        buckets: int = BUCKETS,
+        lanes: int = LANES,
+    ) -> Settings:
         """Settings of a fresh installation under its own prefix: every topic of the product's table."""
         settings = replace(self.settings, prefix=f"{self.settings.prefix}{name}.")
-        table = topic_table(TopicNames(settings.prefix), buckets=BUCKETS, lanes=LANES, queues=queues)
+        table = topic_table(TopicNames(settings.prefix), buckets=buckets, lanes=lanes, queues=queues)
         admin = Admin(settings)
         admin.create(table)
         _wait_for_leaders(admin, [(topic.name, p) for topic in table for p in range(topic.partitions)])

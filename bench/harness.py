@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.cluster import Cluster
 
-UNITS: Final = ("_ms", "_s", "_bytes", "_us_per_next", "_us", "_ratio")
+UNITS: Final = ("_ms", "_s", "_bytes", "_us_per_next", "_us", "_ratio", "_pct")
 """How a figure's name ends; a bare count is one of COUNTS."""
 COUNTS: Final = frozenset(
     {
@@ -27,6 +27,10 @@ COUNTS: Final = frozenset(
         "alarms",
         "kills",
         "double_outcomes",
+        "timers",
+        "stubs",
+        "commands",
+        "unanswered",
     }
 )
 

@@ -66,7 +66,7 @@ def run(bench: Bench) -> Result:
     ran = _system(bench, bench.cluster.installation("system"), rate, lengths)
     if not bench.quick:
         floors.append(_bare(bench, bare, rate, lengths))
-    late = _split(ran.measured)
+    late = split(ran.measured)
     floor = {
         **latency([ms for one in floors for ms in one.fetched_ms]),
         **latency([ms for one in floors for ms in one.committed_ms], "committed"),
@@ -133,7 +133,7 @@ def _system(bench: Bench, settings: Settings, rate: float, lengths: _Lengths) ->
         count = round(rate * (lengths.warm_up + lengths.measured))
         start = time.time() + _LEAD_S + count / _APPLY_PER_S
         end = start + lengths.warm_up + lengths.measured
-        scheduled = _schedule(settings, count, start, end)
+        scheduled = schedule(settings, count, start, end)
         if time.time() > start:
             raise SendFailed("scheduling took longer than the lead; is the machine this busy?")
         bench.say(f"{count} tasks scheduled, due over {end - start:g} s")
@@ -153,7 +153,7 @@ def _system(bench: Bench, settings: Settings, rate: float, lengths: _Lengths) ->
     return _Run(found, measured, count, used[0], used[1], end - start, len(alarms))
 
 
-def _schedule(settings: Settings, count: int, start_s: float, end_s: float) -> dict[str, int]:
+def schedule(settings: Settings, count: int, start_s: float, end_s: float) -> dict[str, int]:
     """Tasks at uniformly random instants in [start, end); task_id → run_at, ms."""
     choice = random.Random(11)
     scheduled = {f"late:{i:07d}": int(choice.uniform(start_s, end_s) * 1_000) for i in range(count)}
@@ -168,7 +168,7 @@ def _schedule(settings: Settings, count: int, start_s: float, end_s: float) -> d
     return scheduled
 
 
-def _split(ran: Sequence[History]) -> dict[str, float]:
+def split(ran: Sequence[History]) -> dict[str, float]:
     """Due → started, and its parts, ms."""
     return {
         **latency([h.started_ms - h.occurrence_ts for h in ran]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench import client, floor, lateness, recurrence, takeover, worker
+from bench import client, floor, idle, ingest, lateness, recurrence, restore, scale, spike, takeover, worker
 from bench.harness import Benchmark
 
 BENCHMARKS: Final = {
@@ -12,7 +12,13 @@ BENCHMARKS: Final = {
     for b in (
         floor.BENCHMARK,
         client.BENCHMARK,
+        ingest.BENCHMARK,
+        spike.DISPATCH_BENCHMARK,
+        spike.SPIKE_BENCHMARK,
         lateness.BENCHMARK,
+        restore.BENCHMARK,
+        scale.BENCHMARK,
+        idle.BENCHMARK,
         takeover.BENCHMARK,
         recurrence.BENCHMARK,
         worker.BENCHMARK,

@@ -47,8 +47,12 @@ class System:
 
         Before that, while the lanes are being shared out, moves are no news.
         """
-        told = [event for process in (self.dispatcher, *self.workers) for event in process.events]
-        return [event for event in told if event["event"] in _UNCLEAN and event.get("at_ms", 0) >= since_ms]
+        return [event for process in (self.dispatcher, *self.workers) for event in alarms(process, since_ms)]
+
+
+def alarms(process: ManagedProcess, since_ms: float) -> list[Event]:
+    """Of one process, as System.alarms."""
+    return [e for e in process.events if e["event"] in _UNCLEAN and e.get("at_ms", 0) >= since_ms]
 
 
 @contextmanager
@@ -57,25 +61,38 @@ def system(settings: Settings, *, workers: int) -> Iterator[System]:
 
     Raises ProcessFailed, with the end of its output, when one does not get there.
     """
-    cluster = (f"--bootstrap={settings.bootstrap}", f"--prefix={settings.prefix}", "--json")
     with ExitStack() as owned:
-        data = owned.enter_context(tempfile.TemporaryDirectory(prefix="tickstream-bench-"))
-        dispatcher = owned.enter_context(
-            ManagedProcess.start(
-                tickstream_command(
-                    "dispatcher", "run", f"--processes={DISPATCHERS}", f"--data={data}", *cluster
-                ),
-                name="dispatcher",
-            )
-        )
+        data = Path(owned.enter_context(tempfile.TemporaryDirectory(prefix="tickstream-bench-")))
+        dispatcher = owned.enter_context(start_dispatcher(settings, data, processes=DISPATCHERS))
         started = tuple(
             owned.enter_context(start_worker(settings, f"worker-{number}")) for number in range(workers)
         )
-        for lane in range(LANES):
-            dispatcher.wait_event(_active(lane), _READY_S)
+        wait_active(dispatcher)
         for worker in started:
             worker.wait_event("ready", _READY_S)
         yield System(dispatcher, started)
+
+
+def start_dispatcher(settings: Settings, data: Path, *options: str, processes: int = 1) -> ManagedProcess:
+    """Dispatcher processes with their stores under `data`, started and not waited for."""
+    command = tickstream_command(
+        "dispatcher",
+        "run",
+        f"--processes={processes}",
+        f"--data={data}",
+        f"--bootstrap={settings.bootstrap}",
+        f"--prefix={settings.prefix}",
+        "--json",
+        *options,
+    )
+    return ManagedProcess.start(command, name="dispatcher")
+
+
+def wait_active(
+    dispatcher: ManagedProcess, *, lanes: int = LANES, timeout_s: float = _READY_S, since: int = 0
+) -> list[Event]:
+    """The first event of every lane, from number `since` on, that says that it is active. Raises ProcessFailed."""
+    return [dispatcher.wait_event(_active(lane), timeout_s, since=since) for lane in range(lanes)]
 
 
 def start_worker(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from bench.raw.configuration import CONSUMER, PRODUCER, with_cluster
 from bench.raw.lanes import begin
@@ -61,25 +61,38 @@ def read_all(
 ) -> list[RawMessage]:
     """Every committed message of the topic, ready to be produced again.
 
-    At the end of the topic it waits for more while there are fewer than `at_least` and the wall clock
+    Waits as `committed` does.
+    """
+    read = committed(settings, topic, partitions, at_least=at_least, until_s=until_s)
+    return [RawMessage(m.partition() or 0, m.key() or b"", m.value() or b"") for m in read]
+
+
+def committed(
+    settings: Settings, topic: str, partitions: int, *, at_least: int = 0, until_s: float = 0
+) -> Iterator[Message]:
+    """Every committed message of the topic, as it is read.
+
+    At the end of the topic it waits for more while there were fewer than `at_least` and the wall clock
     (s) is below `until_s`.
     """
     consumer = _consumer(settings, "read_committed", {"enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    messages: list[RawMessage] = []
+    count = 0
     at_end: set[int] = set()
-    while len(at_end) < partitions or (len(messages) < at_least and time.time() < until_s):
-        for message in consumer.consume(_TAKE, 0.05):
-            partition, error = message.partition() or 0, message.error()
-            if error is None:
-                messages.append(RawMessage(partition, message.key() or b"", message.value() or b""))
-                at_end.discard(partition)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                at_end.add(partition)
-            else:
-                raise KafkaException(error)
-    consumer.close()
-    return messages
+    try:
+        while len(at_end) < partitions or (count < at_least and time.time() < until_s):
+            for message in consumer.consume(_TAKE, 0.05):
+                partition, error = message.partition() or 0, message.error()
+                if error is None:
+                    count += 1
+                    at_end.discard(partition)
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    at_end.add(partition)
+                else:
+                    raise KafkaException(error)
+    finally:
+        consumer.close()
 
 
 def fetch(

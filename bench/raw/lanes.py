@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from bench.raw.configuration import CONSUMER, TRANSACTIONAL, with_cluster
-from bench.raw.records import Sizes, Stamp, stamped
+from bench.raw.records import Stamp, stamped
 from tickstream.model import buckets_of_lane
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
@@ -35,20 +35,31 @@ _TAKE: Final = 500
 """Messages a call of `consume`: it waits for all of them or the time-out."""
 
 
+class Output(NamedTuple):
+    """One of the two records that are written for every record in."""
+
+    topic: str
+    size: int
+    """Of its value, bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What every lane of one run is told; crosses process borders."""
 
     settings: Settings
-    queue: str
     buckets: int
     lanes: int
-    sizes: Sizes
+    outputs: tuple[Output, Output]
+    """The second carries the stamp, where timers are fired."""
+    progress: Output
     gate: threading.Barrier
     """All begin when everyone is ready: imports and fencing take long on a busy machine."""
     run: str
     """Makes transactional ids of one run its own."""
     open_ms: float = OPEN_MS
+    elements: int = 1
+    """Commands that a message to be copied holds: each of them makes two records."""
 
 
 T = TypeVar("T")
@@ -75,12 +86,12 @@ class _Lane:
     """Two transactional producers in turn over a lane's partitions."""
 
     def __init__(self, plan: Plan, lane: int) -> None:
-        names = TopicNames(plan.settings.prefix)
         self.buckets = buckets_of_lane(lane, plan.buckets, plan.lanes)
-        self._timers, self._work = names.timers, names.work(plan.queue)
-        self._state = bytes(plan.sizes.state_bytes)
-        self._progress = bytes(plan.sizes.progress_bytes)
-        self.work_filler = bytes(plan.sizes.work_bytes)
+        (self._first, first_bytes), (self._second, second_bytes) = plan.outputs
+        self._filler = bytes(first_bytes)
+        self._changelog, progress_bytes = plan.progress
+        self._progress = bytes(progress_bytes)
+        self.filler = bytes(second_bytes)
         self._turn = cycle([_initialised(plan, f"{plan.run}.{lane}.{side}") for side in "ab"])
 
     def begin(self) -> Producer:
@@ -89,15 +100,15 @@ class _Lane:
         producer.begin_transaction()
         return producer
 
-    def fire(self, producer: Producer, bucket: int, key: bytes, work: bytes) -> None:
-        """One record into `timers`, one into `work`."""
-        producer.produce(self._timers, self._state, key, bucket)
-        producer.produce(self._work, work, key, bucket)
+    def write(self, producer: Producer, bucket: int, key: bytes, second: bytes) -> None:
+        """One record into each output."""
+        producer.produce(self._first, self._filler, key, bucket)
+        producer.produce(self._second, second, key, bucket)
 
     def commit(self, producer: Producer, touched: set[int]) -> None:
         """Progress of every touched bucket, and the commit."""
         for bucket in touched:
-            producer.produce(self._timers, self._progress, b"p", bucket)
+            producer.produce(self._changelog, self._progress, b"p", bucket)
         producer.commit_transaction(-1)
 
 
@@ -109,39 +120,41 @@ def _initialised(plan: Plan, transactional_id: str) -> Producer:
     return producer
 
 
-def copy(plan: Plan, lanes: Sequence[int], records_per_bucket: int) -> list[Copied]:
-    """Copies the first `records_per_bucket` of every partition of `commands`: 1 in, 2 out, and Progress."""
-    return _on_threads(lanes, lambda lane: _copy_lane(plan, lane, records_per_bucket))
+def copy(plan: Plan, lanes: Sequence[int], per_bucket: int) -> list[Copied]:
+    """Copies the first `per_bucket` messages of every partition of `commands`: 1 in, 2 out, and Progress."""
+    return _on_threads(lanes, lambda lane: _copy_lane(plan, lane, per_bucket))
 
 
-def _copy_lane(plan: Plan, lane: int, records_per_bucket: int) -> Copied:
+def _copy_lane(plan: Plan, lane: int, per_bucket: int) -> Copied:
     writer = _Lane(plan, lane)
     commands = TopicNames(plan.settings.prefix).commands
     consumer = Consumer(with_cluster(plan.settings, CONSUMER | {"isolation.level": "read_committed"}))
     consumer.list_topics(timeout=10)
     began = begin(plan.gate)
     consumer.assign([TopicPartition(commands, bucket, 0) for bucket in writer.buckets])
-    left, wanted = len(writer.buckets) * records_per_bucket, dict.fromkeys(writer.buckets, records_per_bucket)
+    left, wanted = len(writer.buckets) * per_bucket, dict.fromkeys(writer.buckets, per_bucket)
     while left > 0:
-        left -= _copy_once(consumer, writer, wanted, left, plan.open_ms / 1_000)
+        left -= _copy_once(consumer, writer, wanted, left, plan)
     ended = time.time()
     consumer.close()
-    return Copied(len(writer.buckets) * records_per_bucket, began, ended)
+    return Copied(len(writer.buckets) * per_bucket * plan.elements, began, ended)
 
 
-def _copy_once(consumer: Consumer, writer: _Lane, wanted: dict[int, int], left: int, open_s: float) -> int:
-    """One transaction; how many records of the wanted ones it copied."""
+def _copy_once(consumer: Consumer, writer: _Lane, wanted: dict[int, int], left: int, plan: Plan) -> int:
+    """One transaction; how many messages of the wanted ones it copied."""
     producer: Producer | None = None
     touched: set[int] = set()
-    copied, closes = 0, float("inf")
-    while copied < min(MAX_RECORDS, left) and time.monotonic() < closes:
-        for message in consumer.consume(_TAKE, 0.002):
+    copied, closes, most = 0, float("inf"), min(MAX_RECORDS // plan.elements, left)
+    while copied < most and time.monotonic() < closes:
+        for message in consumer.consume(min(_TAKE, most - copied), 0.002):
             bucket, offset = _place(message)
             if offset >= wanted[bucket]:
                 continue
             if producer is None:
-                producer, closes = writer.begin(), time.monotonic() + open_s
-            writer.fire(producer, bucket, message.key() or b"", writer.work_filler)
+                producer, closes = writer.begin(), time.monotonic() + plan.open_ms / 1_000
+            key = message.key() or b""
+            for _ in range(plan.elements):
+                writer.write(producer, bucket, key, writer.filler)
             touched.add(bucket)
             copied += 1
     if producer is not None:
@@ -182,12 +195,28 @@ def _fire_lane(plan: Plan, lane: int, rate_per_s: float, seconds: float) -> list
         stamps = []
         for due, number, bucket in _within(timers, time.time() + plan.open_ms / 1_000):
             stamps.append(Stamp(due * 1_000, number))
-            writer.fire(producer, bucket, b"bench:00000000", stamped(stamps[-1], writer.work_filler))
+            writer.write(producer, bucket, b"bench:00000000", stamped(stamps[-1], writer.filler))
             touched.add(bucket)
         writer.commit(producer, touched)
         committed_ms = time.time() * 1_000
         fired.extend(Fired(stamp, committed_ms) for stamp in stamps)
     return fired
+
+
+def beat(plan: Plan, lanes: Sequence[int], *, seconds: float, every_s: float) -> float:
+    """Nothing but a Progress of every bucket, one transaction a lane `every_s`; the process's CPU time, s."""
+
+    def beat_lane(lane: int) -> float:
+        writer = _Lane(plan, lane)
+        start = begin(plan.gate)
+        before = time.process_time()
+        for number in range(round(seconds / every_s)):
+            _sleep_until(start + number * every_s)
+            writer.commit(writer.begin(), set(writer.buckets))
+        _sleep_until(start + seconds)
+        return time.process_time() - before
+
+    return max(_on_threads(lanes, beat_lane))
 
 
 def _within(timers: list[_Timer], closes: float) -> Iterator[_Timer]:

@@ -15,6 +15,7 @@ from tickstream.codec import (
     encode_body,
     encode_command,
     encode_progress,
+    encode_spec,
     encode_state,
     encode_work,
 )
@@ -29,6 +30,7 @@ from tickstream.model import (
     Progress,
     Rev,
     RunState,
+    TaskSpec,
     TaskState,
     Verb,
     Work,
@@ -47,8 +49,12 @@ class Sizes(NamedTuple):
 
     command_bytes: int
     state_bytes: int
+    """Of a task that was fired."""
     work_bytes: int
     progress_bytes: int
+    spec_bytes: int
+    scheduled_bytes: int
+    """The state of a task that waits."""
 
 
 class RawMessage(NamedTuple):
@@ -94,11 +100,14 @@ def sizes() -> Sizes:
     task_id = "bench:00000000"
     run = RunState(_NOW, 1, _REV, _NOW)
     position = InputPosition(bytes(16), 1_234_567, 3, 0)
+    one = command(task_id, _NOW, choice)
     return Sizes(
-        len(encode_batch("bench-client", NEVER, [command(task_id, _NOW, choice)])),
+        len(encode_batch("bench-client", NEVER, [one])),
         len(encode_state(TaskState(_REV, NEVER, _NOW, (run,), None, NEVER, ()))),
         len(encode_work(Work(3, 123_456, task_id, _NOW, 1, _REV, _NOW, *DEFAULT_TERMS[:2], body(choice)))),
         len(encode_progress(Progress(position, position, _NOW, 123_456, 123_456, "2026b", 0))),
+        len(encode_spec(TaskSpec(_REV, one))),
+        len(encode_state(TaskState(_REV, _NOW, NEVER, (), None, NEVER, ()))),
     )
 
 

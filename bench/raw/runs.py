@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from bench.cluster import BUCKETS, LANES
@@ -95,7 +96,14 @@ def _end_early() -> None:
 
 
 def _plan(settings: Settings, crew: _Crew) -> lanes.Plan:
-    return lanes.Plan(settings, DEFAULT_QUEUE, BUCKETS, LANES, sizes(), crew.gate, uuid.uuid4().hex[:8])
+    """What is written for a timer that fires: its state, and work."""
+    names, size = TopicNames(settings.prefix), sizes()
+    outputs = (
+        lanes.Output(names.timers, size.state_bytes),
+        lanes.Output(names.work(DEFAULT_QUEUE), size.work_bytes),
+    )
+    progress = lanes.Output(names.timers, size.progress_bytes)
+    return lanes.Plan(settings, BUCKETS, LANES, outputs, progress, crew.gate, uuid.uuid4().hex[:8])
 
 
 def _shares(processes: int) -> list[list[int]]:
@@ -111,6 +119,46 @@ def transactional_per_s(settings: Settings, records_per_bucket: int, *, processe
         copied = [one for future in copying for one in future.result()]
     seconds = max(one.ended_s for one in copied) - min(one.began_s for one in copied)
     return sum(one.records for one in copied) / seconds
+
+
+def scheduled_per_s(settings: Settings, *, elements: int) -> float:
+    """Commands copied a second by one process, with what a Schedule writes: a spec and a state.
+
+    The messages of `commands` hold `elements` each.
+    """
+    names, size = TopicNames(settings.prefix), sizes()
+    outputs = (
+        lanes.Output(names.timers, size.spec_bytes),
+        lanes.Output(names.timers, size.scheduled_bytes),
+    )
+    per_bucket = min(ends(settings, names.commands).values())
+    with _crew(1, LANES) as crew:
+        plan = replace(_plan(settings, crew), outputs=outputs, elements=elements)
+        copying = crew.submit(lanes.copy, plan, range(LANES), per_bucket)
+        crew.begin()
+        copied = copying.result()
+    seconds = max(one.ended_s for one in copied) - min(one.began_s for one in copied)
+    return sum(one.records for one in copied) / seconds
+
+
+def drained_per_s(settings: Settings, count: int) -> float:
+    """Timers a second until the last of `count`, due within one second, is committed; one process."""
+    with _crew(1, LANES) as crew:
+        plan = _plan(settings, crew)
+        firing = crew.submit(lanes.fire, plan, range(LANES), rate_per_s=count, seconds=1.0)
+        crew.begin()
+        fired = [one for lane in firing.result() for one in lane]
+    began_ms = min(one.stamp.at_ms for one in fired)
+    return len(fired) / (max(one.committed_ms for one in fired) - began_ms) * 1_000
+
+
+def beating_cpu_s(settings: Settings, *, buckets: int, lane_count: int, seconds: float) -> float:
+    """CPU time of one process that writes Progress once a second in every lane, s."""
+    with _crew(1, lane_count) as crew:
+        plan = replace(_plan(settings, crew), buckets=buckets, lanes=lane_count)
+        beating = crew.submit(lanes.beat, plan, range(lane_count), seconds=seconds, every_s=1.0)
+        crew.begin()
+        return beating.result()
 
 
 def timers(settings: Settings, *, rate_per_s: float, seconds: float, warm_up_s: float) -> TimerRun:
