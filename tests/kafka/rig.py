@@ -82,8 +82,10 @@ class Rig:
         assert command[0] == sys.executable
         return self._running.enter_context(ManagedProcess.start(command, name=name))
 
-    def wait_active(self, process: ManagedProcess, lanes: int | None = None, timeout_s: float = 30) -> None:
-        """Until the process has become active on that many lanes (all of them)."""
+    def wait_active(
+        self, process: ManagedProcess, lanes: int | None = None, timeout_s: float = 30, *, since: int = 0
+    ) -> None:
+        """Until the process has become active on that many lanes (all of them), from event `since` on."""
         wanted = set(range(self.lanes))
         seen: set[int] = set()
 
@@ -92,7 +94,7 @@ class Rig:
                 seen.add(event["lane"])
             return len(seen & wanted) >= (lanes or self.lanes)
 
-        process.wait_event(enough, timeout_s)
+        process.wait_event(enough, timeout_s, since=since)
 
     # ------------------------------------------------------------------ inputs
 

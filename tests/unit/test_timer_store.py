@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tickstream.codec import encode_queue, encode_spec, encode_state
-from tickstream.errors import StoreCorrupted, StoreRefused
+from tickstream.errors import StoreCorrupted, StoreFailed, StoreRefused
 from tickstream.model import (
     NEVER,
     DueEntry,
@@ -218,3 +218,10 @@ def test_what_is_set_for_a_queue_is_kept_by_writing_and_by_restoring(store: Time
     store.restore(BUCKET, token, META.next_offset, {}, META, {"": encode_queue(everything)})
     assert store.queues(BUCKET) == {"mail": mail, "": everything}
     assert store.queues(BUCKET + 1) == {}
+
+
+def test_a_store_that_is_open_elsewhere_is_no_broken_one(tmp_path: Path) -> None:
+    with TimerStore(tmp_path / "store"), pytest.raises(StoreFailed, match="lock"):
+        TimerStore(tmp_path / "store")
+    with TimerStore(tmp_path / "store"):
+        pass

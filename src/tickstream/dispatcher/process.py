@@ -8,37 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib.metadata
 import os
-import queue
 import random
+import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from tickstream.clock import Clock, SystemClock
 from tickstream.dispatcher.kafka_log import (
-    KafkaChangelog,
-    KafkaEnds,
     KafkaFacts,
-    KafkaInputs,
     KafkaReplies,
-    KafkaTransactions,
 )
 from tickstream.dispatcher.killpoints import KillSwitch
-from tickstream.dispatcher.lane import Events, Lane, LanePorts
+from tickstream.dispatcher.lane import Events
+from tickstream.dispatcher.lane_threads import LaneParts, LaneThreads
 from tickstream.dispatcher.ownership import Action, Confirm, Late, Ownership, Start, Stop
-from tickstream.dispatcher.takeover import TakeOver
-from tickstream.dispatcher.vigilance import ClockWatch, Repeats
+from tickstream.dispatcher.vigilance import ClockWatch, Repeats, StoreTroubles
 from tickstream.errors import (
     BrokerUnavailable,
     DataDirInUse,
-    LaneLost,
     LayoutMismatch,
-    RetryTransaction,
     StoreCorrupted,
     StoreFailed,
 )
@@ -50,16 +43,11 @@ from tickstream.kafka import (
     is_evicted,
     lanes_consumer,
 )
-from tickstream.model import buckets_of_lane
 from tickstream.settings import EngineSettings, LaneSettings, Settings
 from tickstream.timer_store import TimerStore
 from tickstream.topics import Layout, TopicNames
 
-_STOP_S: Final = 5.0
-"""How long a stopping lane may take to finish its transaction."""
 _POLL_S: Final = 0.05
-_CORRUPT: Final = "CORRUPT"
-"""A file of this name in the data directory: the store is wiped at the next start."""
 
 
 def run_dispatcher(
@@ -77,28 +65,50 @@ def run_dispatcher(
 ) -> None:
     """Run one dispatcher process until `stop` is set.
 
-    `data_dir/index` holds its store. `supervised`: also end when the parent process has. Raises
-    BrokerUnavailable, LayoutMismatch, DataDirInUse, StoreCorrupted (restart: it is wiped and restored).
+    `data_dir/index` holds its store. A store that is broken is wiped and restored, one that cannot be
+    written (a full disk) is opened anew until it can; meanwhile the group gives the lanes to others.
+    `supervised`: also end when the parent process has. Raises BrokerUnavailable, LayoutMismatch,
+    DataDirInUse, and StoreCorrupted when the disk breaks one store after the other.
     """
-    with _Process(
-        settings,
-        data_dir / str(index),
-        engine or EngineSettings(),
-        lane or LaneSettings(),
-        events,
-        clock or SystemClock(),
-        KillSwitch(kill_at),
-    ) as process:
-        events({"event": "process_started", "pid": os.getpid(), "index": index, "instance": process.instance})
-        process.run(stop, supervised=supervised)
+    own_dir, clock = data_dir / str(index), clock or SystemClock()
+    kill, troubles = KillSwitch(kill_at), StoreTroubles(clock)
+    with _lock(own_dir):
+        while not stop.is_set():
+            process = _Process(
+                settings, own_dir, engine or EngineSettings(), lane or LaneSettings(), events, clock, kill
+            )
+            wipe = False
+            troubles.begin()
+            try:
+                with process:
+                    events(_started(index, process.instance))
+                    process.run(stop, supervised=supervised)
+                return
+            except StoreCorrupted as broken:
+                events(
+                    {"event": "alarm", "reason": f"the store in {own_dir} is broken, and restored: {broken}"}
+                )
+                troubles.broken(broken)
+                wipe = True
+            except StoreFailed as failed:
+                events({"event": "alarm", "reason": _unusable(own_dir, failed)})
+            # Not before the exception is gone: what it refers to would keep the store open.
+            if wipe:
+                TimerStore.wipe(own_dir / "store")
+            stop.wait(troubles.pause_s())
 
 
-@dataclass(slots=True, eq=False)
-class _LaneThread:
-    """One life of a lane. A lane that is revoked and assigned again gets another."""
+def _started(index: int, instance: str) -> dict[str, object]:
+    return {"event": "process_started", "pid": os.getpid(), "index": index, "instance": instance}
 
-    stop: threading.Event
-    thread: threading.Thread = field(init=False)
+
+def _unusable(data_dir: Path, failed: StoreFailed) -> str:
+    free_mb = shutil.disk_usage(data_dir).free >> 20
+    return (
+        f"the store in {data_dir} cannot be used: {failed} ({free_mb} MiB are free there). Nothing that was accepted "
+        "is lost, it lies in Kafka, and dispatchers elsewhere have the lanes meanwhile. Make room; this process "
+        "then goes on by itself"
+    )
 
 
 @dataclass(slots=True)
@@ -119,10 +129,7 @@ class _Process:
     _store: TimerStore = field(init=False)
     _group: Consumer = field(init=False)
     _owner: Ownership = field(init=False)
-    _threads: dict[int, _LaneThread] = field(default_factory=dict)
-    _notes: queue.SimpleQueue[Callable[[], list[Action]]] = field(default_factory=queue.SimpleQueue)
-    """What lanes' threads have to say to `Ownership`, done on the main thread."""
-    _fatal: list[Exception] = field(default_factory=list)
+    _threads: LaneThreads = field(init=False)
     _watch: ClockWatch = field(init=False)
     _repeats: Repeats = field(init=False)
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -137,20 +144,43 @@ class _Process:
         self._facts.refresh()
         self._owner = Ownership(random.Random())
         with self._open:
-            self._open.enter_context(_lock(self.data_dir))
-            self._store = self._open.enter_context(_store(self.data_dir / "store"))
+            self._store = self._open.enter_context(TimerStore(self.data_dir / "store"))
             self._replies = KafkaReplies(self.settings, self._names, self.events)
             self._open.callback(self._replies.close)
             group = self._names.dispatcher_group(self._layout.generation)
             self._group = lanes_consumer(self.settings, group, self.instance, self.limits)
             self._open.callback(self._group.close)
             # Lanes stop before the group is left: whoever gets them next finds nothing open.
-            self._open.callback(self._stop_all)
+            self._threads = LaneThreads(self._parts(), self._active, self._failed)
+            self._open.callback(self._threads.stop_all)
             self._open = self._open.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            self._open.close()
+        except StoreFailed as closing:
+            if error is None:
+                raise
+            # What ends the process is told already; this is what it does to the store on its way out.
+            self.events({"event": "store_not_flushed", "reason": str(closing)})
+
+    def _parts(self) -> LaneParts:
+        return LaneParts(
+            self.settings,
+            self._names,
+            self._layout,
+            self.instance,
+            self.engine,
+            self.limits,
+            self._admin,
+            self._facts,
+            self._replies,
+            self._store,
+            self.clock,
+            self.events,
+            self.kill,
+        )
 
     # ------------------------------------------------------------------ the main thread
 
@@ -172,11 +202,10 @@ class _Process:
                 self._trouble(f"the group of dispatchers: {error.str()}")
             if step_ms := self._watch.look():
                 self.events({"event": "clock_stepped", "by_ms": step_ms, "steps": self._watch.steps})
-            while not self._notes.empty():
-                self._carry_out(self._notes.get()())
+            self._threads.hear()
             self._carry_out(self._owner.tick(self.clock.monotonic()))
-            if self._fatal:
-                raise self._fatal[0]
+            if self._threads.fatal:
+                raise self._threads.fatal[0]
             self._refresh()
 
     def _refresh(self) -> None:
@@ -209,12 +238,11 @@ class _Process:
         consumer.incremental_unassign(partitions)
 
     def _carry_out(self, actions: list[Action]) -> None:
-        stops = [a.lane for a in actions if isinstance(a, Stop)]
-        self._stop(stops)
+        self._threads.stop([a.lane for a in actions if isinstance(a, Stop)])
         for action in actions:
             match action:
                 case Start(lane):
-                    self._start(lane)
+                    self._threads.start(lane)
                 case Confirm(lane):
                     member = self._is_member(lane)
                     self._carry_out(self._owner.confirmed(lane, member, self.clock.monotonic()))
@@ -229,6 +257,12 @@ class _Process:
                 case Stop():
                     pass
 
+    def _active(self, lane: int) -> None:
+        self._carry_out(self._owner.active(lane, self.clock.monotonic()))
+
+    def _failed(self, lane: int) -> None:
+        self._carry_out(self._owner.failed(lane, self.clock.monotonic()))
+
     def _is_member(self, lane: int) -> bool:
         """A synchronous commit is the one call that asks the coordinator."""
         place = TopicPartition(self._names.lanes(self._layout.generation), lane, 0)
@@ -241,111 +275,6 @@ class _Process:
             return not is_evicted(error.args[0])
         return True
 
-    # ------------------------------------------------------------------ lanes' threads
-
-    def _start(self, lane: int) -> None:
-        own = _LaneThread(stop=threading.Event())
-        own.thread = threading.Thread(
-            target=self._run_lane, args=(lane, own), name=f"lane-{lane}", daemon=True
-        )
-        self._threads[lane] = own
-        own.thread.start()
-
-    def _stop(self, lanes: list[int]) -> None:
-        threads = {lane: self._threads.pop(lane) for lane in lanes if lane in self._threads}
-        for own in threads.values():
-            own.stop.set()
-        for lane, own in threads.items():
-            own.thread.join(_STOP_S)
-            reason = "given back" if not own.thread.is_alive() else f"did not stop within {_STOP_S:g} s"
-            self.events({"event": "lane_lost", "lane": lane, "reason": reason})
-
-    def _stop_all(self) -> None:
-        self._stop(list(self._threads))
-
-    def _run_lane(self, number: int, own: _LaneThread) -> None:
-        """A lane's whole life: take-over, transactions, and its end."""
-        try:
-            with contextlib.ExitStack() as resources:
-                lane = self._take_over(number, resources, own)
-                while not own.stop.is_set():
-                    for point in lane.run_once():
-                        self.kill.reached(point)
-        except (LaneLost, RetryTransaction, StoreFailed) as lost:
-            self.events({"event": "lane_lost", "lane": number, "reason": str(lost)})
-            self._note(number, own, self._failed)
-        except Exception as error:  # noqa: BLE001 - handed to the main thread, which raises it
-            # A fault of the program or of the disk: the process ends and says so; going on
-            # without the lane would look healthy.
-            if isinstance(error, StoreCorrupted):
-                (self.data_dir / _CORRUPT).touch()
-            self.events({"event": "alarm", "lane": number, "reason": f"{type(error).__name__}: {error}"})
-            self._fatal.append(error)
-
-    def _note(self, lane: int, own: _LaneThread, what: Callable[[int], list[Action]]) -> None:
-        """Have something done on the main thread, unless the lane has another life by then."""
-        self._notes.put(lambda: what(lane) if self._threads.get(lane) is own else [])
-
-    def _active(self, lane: int) -> list[Action]:
-        return self._owner.active(lane, self.clock.monotonic())
-
-    def _failed(self, lane: int) -> list[Action]:
-        self._threads.pop(lane, None)
-        return self._owner.failed(lane, self.clock.monotonic())
-
-    def _take_over(self, number: int, resources: contextlib.ExitStack, own: _LaneThread) -> Lane:
-        names, layout = self._names, self._layout
-        buckets = buckets_of_lane(number, layout.buckets, layout.lanes)
-        transactions = KafkaTransactions(self.settings, names, layout.generation, number, self.limits)
-        resources.callback(transactions.close)
-        inputs = KafkaInputs(self.settings, names, number)
-        resources.callback(inputs.close)
-        ports = LanePorts(
-            transactions, inputs, KafkaEnds(self._admin, names, buckets), self._replies, self._facts
-        )
-        take_over = TakeOver(
-            number,
-            self.instance,
-            layout.generation,
-            buckets,
-            importlib.metadata.version("tzdata"),
-            names,
-            ports,
-            lambda: KafkaChangelog(self.settings, names, number),
-            self._store,
-            self.clock,
-            self.events,
-        )
-        steps = take_over.steps()
-        try:
-            while not own.stop.is_set():
-                point = next(steps)
-                if point == "takeover.claimed":
-                    self.events({"event": "lane_claimed", "lane": number})
-                self.kill.reached(point)
-        except StopIteration as active:
-            owned = active.value
-        else:
-            steps.close()
-            raise LaneLost("stopped during the take-over")
-        self._note(number, own, self._active)
-        self.events(
-            {"event": "lane_active", "lane": number, "buckets": sorted(owned), "restored": take_over.restored}
-        )
-        return Lane(
-            number,
-            layout.buckets,
-            names,
-            ports,
-            self._store,
-            self.clock,
-            self.engine,
-            self.limits,
-            self.events,
-            owned,
-            take_over.leases,
-        )
-
 
 @contextlib.contextmanager
 def _lock(data_dir: Path) -> Iterator[None]:
@@ -357,16 +286,3 @@ def _lock(data_dir: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise DataDirInUse(data_dir) from error
         yield
-
-
-def _store(path: Path) -> TimerStore:
-    """The store, wiped first when it is known or found to be broken: the changelog has it all."""
-    marker = path.parent / _CORRUPT
-    if marker.exists():
-        TimerStore.wipe(path)
-        marker.unlink()
-    try:
-        return TimerStore(path)
-    except StoreCorrupted:
-        TimerStore.wipe(path)
-        return TimerStore(path)

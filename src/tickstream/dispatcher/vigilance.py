@@ -1,4 +1,5 @@
-"""What a process notices about itself while it runs: steps of its wall clock, troubles that go on.
+"""What a process notices about itself while it runs: steps of its wall clock, troubles that go on or
+come again.
 
 Pure but for the injected clock: events are the caller's.
 """
@@ -8,9 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 from tickstream.clock import Clock
+from tickstream.errors import StoreCorrupted
 
 STEP_MS: Final = 250
 """A wall clock that is slewed moves by half a thousandth; by so much at once it was set."""
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 10.0
+STEADY_S: Final = 60.0
+"""A process that ran so long has recovered from its last trouble."""
+HOUR_S: Final = 3_600.0
+BROKEN_AN_HOUR: Final = 3
+"""More stores than that are not broken by chance."""
 AGAIN_S: Final = 60.0
 """How often an alarm about the same trouble is repeated."""
 
@@ -55,3 +64,32 @@ class Repeats:
             return False
         self._told[trouble] = now
         return True
+
+
+class StoreTroubles:
+    """The troubles of a process with its local store: how long to wait before it is opened anew."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = 0.0
+        self._pause_s = 0.0
+        self._broken: list[float] = []
+
+    def begin(self) -> None:
+        """The store is being opened."""
+        self._began = self._clock.monotonic()
+
+    def pause_s(self) -> float:
+        """Seconds before the next try: short after a good life, doubling after bad ones."""
+        good = self._clock.monotonic() - self._began >= STEADY_S
+        self._pause_s = FIRST_PAUSE_S if good else min(LONGEST_PAUSE_S, self._pause_s * 2 or FIRST_PAUSE_S)
+        return self._pause_s
+
+    def broken(self, error: StoreCorrupted) -> None:
+        """The store is broken. Raises `error` when others before it were, within the hour."""
+        now = self._clock.monotonic()
+        self._broken = [at for at in self._broken if now - at < HOUR_S] + [now]
+        if len(self._broken) > BROKEN_AN_HOUR:
+            raise StoreCorrupted(
+                f"{error}; this is store number {len(self._broken)} within an hour: look at the disk"
+            ) from error

@@ -4,10 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, RdictIter
 
 from tickstream.errors import StoreCorrupted, StoreFailed
+
+_NOT_THE_DATA: Final = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "lock ",
+    "Permission denied",
+    "Read-only file system",
+    "Too many open files",
+    "Input/output error",
+)
+"""What the system says when a store cannot be opened for another reason than what lies in it."""
+
+
+def opening_error(path: Path, error: Exception) -> StoreCorrupted | StoreFailed:
+    """Whether what lies in the store is broken, or something else is in the way."""
+    if any(sign in str(error) for sign in _NOT_THE_DATA):
+        return StoreFailed(f"{path}: {error}")
+    return StoreCorrupted(f"{path}: {error}")
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import Final, Self
 from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch
 
 from tickstream.codec import decode_queue, decode_spec, decode_state
-from tickstream.errors import StoreCorrupted, StoreRefused
+from tickstream.errors import StoreRefused
 from tickstream.model import DueEntry, QueueState, TaskSpec, TaskState
 from tickstream.timer_store.due import HeldEntry, due_entries, has_holder, held_entry
 from tickstream.timer_store.keys import (
@@ -32,7 +32,7 @@ from tickstream.timer_store.keys import (
     queue_key,
     task_key,
 )
-from tickstream.timer_store.rocks import check, statuses, store_options
+from tickstream.timer_store.rocks import check, opening_error, statuses, store_options
 from tickstream.timer_store.values import BucketMeta, TaskChange
 
 _FAMILIES: Final = ("spec", "state", "due", "held", "inflight", "queues", "meta")
@@ -44,7 +44,9 @@ class TimerStore:
     """RocksDB under one directory. Thread-safe; close it, or use it as a context manager."""
 
     def __init__(self, path: Path, *, cache_bytes: int = 64 * 1024 * 1024) -> None:
-        """Open or create the store. Raises StoreCorrupted when it cannot be read."""
+        """Open or create the store. Raises StoreCorrupted when what lies there cannot be read, StoreFailed
+        when something else is in the way: no room, no right, another process.
+        """
         self._path = path
         path.mkdir(parents=True, exist_ok=True)
         options = store_options(cache_bytes)
@@ -56,7 +58,7 @@ class TimerStore:
                 access_type=AccessType.read_write(),
             )
         except Exception as error:  # rocksdict raises bare Exception for every RocksDB status
-            raise StoreCorrupted(f"{path}: {error}") from error
+            raise opening_error(path, error) from error
         self._family = {name: self._db.get_column_family(name) for name in _FAMILIES}
         self._handle = {name: self._db.get_column_family_handle(name) for name in _FAMILIES}
         self._tokens: dict[int, int] = {}
@@ -70,10 +72,14 @@ class TimerStore:
         self.close()
 
     def close(self) -> None:
-        """Flush and close."""
+        """Flush and close. Raises StoreFailed when there is no room: what is not flushed lies in its own log."""
         self._family.clear()
         self._handle.clear()
-        self._db.close()
+        try:
+            with statuses():
+                self._db.close()
+        finally:
+            del self._db  # or a failed flush would leave it open, and its lock held
 
     def flush(self) -> None:
         """Write the memtables to files. Raises StoreFailed."""

@@ -1,0 +1,191 @@
+"""The threads of one process: one for every lane that it owns or is taking over.
+
+The shell around takeover.py and lane.py. Which lanes these are is decided in ownership.py; what a
+thread has to say goes back to the main thread as a note.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from tickstream.clock import Clock
+from tickstream.dispatcher.kafka_log import (
+    KafkaChangelog,
+    KafkaEnds,
+    KafkaFacts,
+    KafkaInputs,
+    KafkaReplies,
+    KafkaTransactions,
+)
+from tickstream.dispatcher.killpoints import KillSwitch
+from tickstream.dispatcher.lane import Events, Lane, LanePorts
+from tickstream.dispatcher.takeover import TakeOver
+from tickstream.errors import LaneLost, RetryTransaction, StoreCorrupted, StoreFailed
+from tickstream.kafka import Admin
+from tickstream.model import buckets_of_lane
+from tickstream.settings import EngineSettings, LaneSettings, Settings
+from tickstream.timer_store import TimerStore
+from tickstream.topics import Layout, TopicNames
+
+_STOP_S: Final = 5.0
+"""How long a stopping lane may take to finish its transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneParts:
+    """What all lanes of a process are made of."""
+
+    settings: Settings
+    names: TopicNames
+    layout: Layout
+    instance: str
+    engine: EngineSettings
+    limits: LaneSettings
+    admin: Admin
+    facts: KafkaFacts
+    replies: KafkaReplies
+    store: TimerStore
+    clock: Clock
+    events: Events
+    kill: KillSwitch
+
+
+@dataclass(slots=True, eq=False)
+class _LaneThread:
+    """One life of a lane. A lane that is revoked and assigned again gets another."""
+
+    stop: threading.Event
+    thread: threading.Thread = field(init=False)
+
+
+@dataclass(slots=True)
+class LaneThreads:
+    """Starts and ends the threads. Called on the main thread only."""
+
+    parts: LaneParts
+    active: Callable[[int], None]
+    """Told, on the main thread, that a lane's take-over came to its end."""
+    failed: Callable[[int], None]
+    """Told, on the main thread, that a lane's thread ended by itself."""
+    fatal: list[Exception] = field(default_factory=list)
+    """What no lane survives: a store that is broken or full, a fault of the program."""
+    _threads: dict[int, _LaneThread] = field(default_factory=dict)
+    _notes: queue.SimpleQueue[Callable[[], None]] = field(default_factory=queue.SimpleQueue)
+
+    def start(self, lane: int) -> None:
+        """Begin a take-over."""
+        own = _LaneThread(stop=threading.Event())
+        own.thread = threading.Thread(
+            target=self._run_lane, args=(lane, own), name=f"lane-{lane}", daemon=True
+        )
+        self._threads[lane] = own
+        own.thread.start()
+
+    def stop(self, lanes: list[int]) -> None:
+        """Have the lanes finish or abort what is open, and end."""
+        threads = {lane: self._threads.pop(lane) for lane in lanes if lane in self._threads}
+        for own in threads.values():
+            own.stop.set()
+        for lane, own in threads.items():
+            own.thread.join(_STOP_S)
+            reason = "given back" if not own.thread.is_alive() else f"did not stop within {_STOP_S:g} s"
+            self.parts.events({"event": "lane_lost", "lane": lane, "reason": reason})
+
+    def stop_all(self) -> None:
+        """As `stop`, for every lane."""
+        self.stop(list(self._threads))
+
+    def hear(self) -> None:
+        """Pass on what the threads have said since the last call."""
+        while not self._notes.empty():
+            self._notes.get()()
+
+    def _run_lane(self, number: int, own: _LaneThread) -> None:
+        """A lane's whole life: take-over, transactions, and its end."""
+        try:
+            with contextlib.ExitStack() as resources:
+                lane = self._take_over(number, resources, own)
+                while not own.stop.is_set():
+                    for point in lane.run_once():
+                        self.parts.kill.reached(point)
+        except (LaneLost, RetryTransaction) as lost:
+            self.parts.events({"event": "lane_lost", "lane": number, "reason": str(lost)})
+            self._note(number, own, self._ended)
+        except (StoreCorrupted, StoreFailed) as error:
+            # All lanes share the store. Made anew: the traceback of this one would keep it open.
+            self.fatal.append(type(error)(str(error)))
+        except Exception as error:  # noqa: BLE001 - handed to the main thread, which raises it
+            # A fault of the program: the process ends and says so; going on without the lane would
+            # look healthy.
+            self.parts.events(
+                {"event": "alarm", "lane": number, "reason": f"{type(error).__name__}: {error}"}
+            )
+            self.fatal.append(error)
+
+    def _note(self, lane: int, own: _LaneThread, what: Callable[[int], None]) -> None:
+        """Have something done on the main thread, unless the lane has another life by then."""
+        self._notes.put(lambda: what(lane) if self._threads.get(lane) is own else None)
+
+    def _ended(self, lane: int) -> None:
+        self._threads.pop(lane, None)
+        self.failed(lane)
+
+    def _take_over(self, number: int, resources: contextlib.ExitStack, own: _LaneThread) -> Lane:
+        parts = self.parts
+        names, layout = parts.names, parts.layout
+        buckets = buckets_of_lane(number, layout.buckets, layout.lanes)
+        transactions = KafkaTransactions(parts.settings, names, layout.generation, number, parts.limits)
+        resources.callback(transactions.close)
+        inputs = KafkaInputs(parts.settings, names, number)
+        resources.callback(inputs.close)
+        ports = LanePorts(
+            transactions, inputs, KafkaEnds(parts.admin, names, buckets), parts.replies, parts.facts
+        )
+        take_over = TakeOver(
+            number,
+            parts.instance,
+            layout.generation,
+            buckets,
+            importlib.metadata.version("tzdata"),
+            names,
+            ports,
+            lambda: KafkaChangelog(parts.settings, names, number),
+            parts.store,
+            parts.clock,
+            parts.events,
+        )
+        steps = take_over.steps()
+        try:
+            while not own.stop.is_set():
+                point = next(steps)
+                if point == "takeover.claimed":
+                    parts.events({"event": "lane_claimed", "lane": number})
+                parts.kill.reached(point)
+        except StopIteration as active:
+            owned = active.value
+        else:
+            steps.close()
+            raise LaneLost("stopped during the take-over")
+        self._note(number, own, self.active)
+        parts.events(
+            {"event": "lane_active", "lane": number, "buckets": sorted(owned), "restored": take_over.restored}
+        )
+        return Lane(
+            number,
+            layout.buckets,
+            names,
+            ports,
+            parts.store,
+            parts.clock,
+            parts.engine,
+            parts.limits,
+            parts.events,
+            owned,
+            take_over.leases,
+        )
