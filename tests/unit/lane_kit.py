@@ -88,7 +88,7 @@ class World:
 
     # Inputs
     def assign(self, positions: Mapping[tuple[Input, int], tuple[int, int]]) -> None:
-        self.assigned = dict(positions)
+        self.assigned.update(positions)
 
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
         if self.incoming and isinstance(self.incoming[0], BucketStopped):
@@ -150,7 +150,7 @@ class MemoryChangelog:
     at: dict[int, int] = field(default_factory=dict)
 
     def open(self, offsets: Mapping[int, int]) -> None:
-        self.at = {b: max(0, o) for b, o in offsets.items()}
+        self.at.update({b: max(0, o) for b, o in offsets.items()})
 
     def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]:
         many = self.world.stretch
@@ -187,6 +187,7 @@ class Bench:
                 return Lane(
                     0, 4, NAMES, self.ports, self.store, self.clock, EngineSettings(),
                     LaneSettings(batch_open_ms=0), self.events.append, active.value, take_over.leases,
+                    latecomers=take_over,
                 )  # fmt: skip
 
     def schedule(self, offset: int, at_ms: int, task_id: str = TASK) -> InputRecord:

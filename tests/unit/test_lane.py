@@ -24,7 +24,7 @@ from tickstream.codec import (
 from tickstream.dispatcher.freshness import Freshness
 from tickstream.dispatcher.lane import Lane
 from tickstream.dispatcher.ports import Input, InputRecord, LogRecord
-from tickstream.dispatcher.takeover import MAX_STORE_AGE_MS
+from tickstream.dispatcher.restore import MAX_STORE_AGE_MS
 from tickstream.errors import BucketStopped, LaneLost
 from tickstream.model import (
     DEFAULT_OPTIONS,

@@ -156,14 +156,15 @@ class KafkaInputs:
         self._stops: list[BucketStopped] = []
 
     def assign(self, positions: Mapping[tuple[Input, int], tuple[int, int]]) -> None:
-        self._assigned = [
+        added = [
             # An epoch lets the broker notice a log that was cut behind our back.
             TopicPartition(self._topics[source], bucket, offset, leader_epoch=epoch)
             if epoch != NEVER
             else TopicPartition(self._topics[source], bucket, offset)
             for (source, bucket), (offset, epoch) in positions.items()
         ]
-        self._consumer.assign(self._assigned)
+        self._assigned += added
+        self._consumer.incremental_assign(added)
 
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
         if self._stops:
@@ -232,7 +233,7 @@ class KafkaChangelog:
         self._topic = names.timers
 
     def open(self, offsets: Mapping[int, int]) -> None:
-        self._consumer.assign(
+        self._consumer.incremental_assign(
             [TopicPartition(self._topic, b, _BEGINNING if o == NEVER else o) for b, o in offsets.items()]
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from tickstream.clock import Clock
 from tickstream.codec import encode_signal
@@ -38,6 +38,8 @@ from tickstream.topics import TopicNames
 Events = Callable[[Mapping[str, object]], None]
 _TRIES: Final = 3
 """Aborts of one batch before it is halved."""
+_RESTORING_WAIT_S: Final = 0.005
+"""The longest wait in one poll while a bucket is restored in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,19 @@ class OwnedBucket:
     """Nothing in the due index lies before this instant."""
 
 
+class Latecomers(Protocol):
+    """Buckets of the lane whose restore takes long (takeover.py)."""
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Those that are not restored yet."""
+        ...
+
+    def more(self) -> Mapping[int, OwnedBucket]:
+        """Restore a little; returns what is active by it. Raises LaneLost."""
+        ...
+
+
 @dataclass(slots=True)
 class Lane:
     """An owned lane: made by a take-over, run until it is lost or stopped."""
@@ -84,6 +99,7 @@ class Lane:
     leases: LeaseBook
     side: Side = Side.B
     """Whose turn it is. The Claim went through A, so B is next."""
+    latecomers: Latecomers | None = None
     _freshness: Freshness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +112,9 @@ class Lane:
 
         Raises LaneLost: the lane must be claimed anew, whatever became of the transaction.
         """
+        if self.latecomers is not None and self.latecomers.behind:
+            self.owned.update(self.latecomers.more())
+            yield "lane.restoring"
         try:
             batch = self._take()  # 1
         except BucketStopped as stopped:
@@ -205,7 +224,8 @@ class Lane:
     def _wait_s(self) -> float:
         """How long nothing is to be done, seconds."""
         fresh_s = self._freshness.wait_s(self.leases.next_deadline())
-        return min(fresh_s, self._until_due_s())
+        longest_s = _RESTORING_WAIT_S if self.latecomers and self.latecomers.behind else fresh_s
+        return min(longest_s, fresh_s, self._until_due_s())
 
     def _until_due_s(self) -> float:
         """How long until the next due entry of any bucket, seconds; never longer than an idle wait."""

@@ -174,8 +174,15 @@ class LaneThreads:
             raise LaneLost("stopped during the take-over")
         self._note(number, own, self.active)
         parts.events(
-            {"event": "lane_active", "lane": number, "buckets": sorted(owned), "restored": take_over.restored}
+            {
+                "event": "lane_active",
+                "lane": number,
+                "buckets": sorted(owned),
+                "restored": take_over.restored,
+                "behind": take_over.behind,
+            }
         )
+        resources.callback(take_over.close)
         return Lane(
             number,
             layout.buckets,
@@ -188,4 +195,5 @@ class LaneThreads:
             parts.events,
             owned,
             take_over.leases,
+            latecomers=take_over,
         )

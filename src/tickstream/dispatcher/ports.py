@@ -93,7 +93,7 @@ class Inputs(Protocol):
     """The lane's `commands` and `reports`, read read_committed."""
 
     def assign(self, positions: Mapping[tuple[Input, int], tuple[int, int]]) -> None:
-        """Read (input, bucket) from (offset, leader epoch; -1: unknown)."""
+        """Read (input, bucket) too, from (offset, leader epoch; -1: unknown)."""
         ...
 
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
@@ -112,7 +112,7 @@ class Changelog(Protocol):
     """`timers`, read back read_committed."""
 
     def open(self, offsets: Mapping[int, int]) -> None:
-        """Read each bucket from its offset, NEVER: from the log start."""
+        """Read these buckets too, each from its offset, NEVER: from the log start."""
         ...
 
     def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]: ...

@@ -7,7 +7,6 @@ from the first step.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,47 +14,27 @@ from typing import Final
 from tickstream.clock import Clock
 from tickstream.codec import (
     CLAIM,
-    PROGRESS,
-    QUEUE,
-    SPEC,
-    STATE,
-    decode_claim,
     decode_command,
     decode_progress,
-    decode_queue,
     encode_claim,
-    split_timers_key,
     timers_key,
 )
 from tickstream.dispatcher.decision import Lease, terms_of
 from tickstream.dispatcher.lane import Events, LanePorts, OwnedBucket
 from tickstream.dispatcher.leases import LeaseBook
-from tickstream.dispatcher.ports import Changelog, Input, LogFacts, LogRecord, OutRecord, Side
-from tickstream.errors import BucketStopped, CodecError, LaneLost, RetryTransaction, StoreRefused
+from tickstream.dispatcher.ports import Changelog, Input, LogFacts, OutRecord, Side
+from tickstream.dispatcher.restore import Reading, Restorer
+from tickstream.errors import BucketStopped, LaneLost, RetryTransaction, StoreRefused
 from tickstream.model import DEFAULT_TERMS, NEVER, Claim, InputPosition, Progress
-from tickstream.timer_store import BucketMeta, TimerStore
-from tickstream.topics import TOMBSTONES_KEPT_MS, TopicNames
+from tickstream.timer_store import TimerStore
+from tickstream.topics import TopicNames
 
-MAX_STORE_AGE_MS: Final = TOMBSTONES_KEPT_MS * 6 // 7
-"""A store written longer ago is restored from the start."""
 _STRETCH: Final = 5_000
 """Changelog records restored in one WriteBatch."""
-_FAMILY: Final = {SPEC: "spec", STATE: "state"}
-
-
-@dataclass(slots=True)
-class _Restoring:
-    """A bucket on its way from the store's offset to the Claim."""
-
-    token: int
-    next_offset: int
-    claim_offset: int
-    progress: bytes
-    records_seen: int = 0
-    """Records of tasks read or already in the store: they must have a Progress beside them."""
-    pending: dict[str, dict[str, bytes | None]] = field(default_factory=lambda: defaultdict(dict))
-    queues: dict[str, bytes] = field(default_factory=dict)
-    read_to: int = 0
+_STRETCH_BEHIND: Final = 1_000
+"""The same while other buckets of the lane are active, who wait for it: some 20 ms."""
+NEAR: Final = 20_000
+"""A bucket that is further behind than so many offsets is not waited for by the lane's others."""
 
 
 @dataclass(slots=True)
@@ -73,11 +52,25 @@ class TakeOver:
     store: TimerStore
     clock: Clock
     events: Events
-    restored: int = 0
     leases: LeaseBook = field(default_factory=LeaseBook)
+    _restorer: Restorer = field(init=False)
+    _facts: LogFacts = field(init=False)
+
+    @property
+    def restored(self) -> int:
+        """Changelog records of tasks read so far."""
+        return self._restorer.restored
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Buckets that are still being restored, by `more`."""
+        return tuple(sorted(self._restorer.readings))
 
     def steps(self) -> Generator[str, None, dict[int, OwnedBucket]]:
-        """Take over; returns the buckets that are active. Raises LaneLost."""
+        """Take over; returns the buckets that are active. Raises LaneLost.
+
+        Buckets far behind are left to `more`, so that the others need not wait for them.
+        """
         transactions = self.ports.transactions
         transactions.connect()  # 1
         yield "takeover.connected"
@@ -87,25 +80,41 @@ class TakeOver:
         yield "takeover.b_initialised"
         claims = yield from self._claim()  # 3
         yield "takeover.claimed"
-        facts = self.ports.facts.log()
-        restoring = self._open(claims, facts)
-        yield from self._restore(restoring, facts)  # 4
-        yield "takeover.restored"
-        owned = self._position(restoring, facts)  # 5
-        for bucket in owned:
-            self._lease_again(bucket)
-        self.ports.inputs.assign(
-            {
-                (source, bucket): (position.offset, position.leader_epoch)
-                for bucket, b in owned.items()
-                for source, position in (
-                    (Input.COMMANDS, b.progress.commands),
-                    (Input.REPORTS, b.progress.reports),
-                )
-            }
+        self._facts = self.ports.facts.log()
+        self._restorer = Restorer(
+            self.changelog(), self.store, self.clock, self.layout, self.events, self._stop, self._refused
         )
-        yield "takeover.positioned"
+        try:
+            self._restorer.open(claims, self._facts)
+            restored: list[Reading] = []
+            while not self._enough(restored):  # 4
+                restored += self._restorer.step(0.2, _STRETCH)
+                yield "takeover.restoring"
+            yield "takeover.restored"
+            owned = self._admit(restored)  # 5
+            yield "takeover.positioned"
+        except BaseException:
+            self.close()
+            raise
+        if not self._restorer.readings:
+            self.close()
         return owned  # 6: active
+
+    def _enough(self, restored: list[Reading]) -> bool:
+        """Whether what is still behind is left to `more`."""
+        left = self._restorer.readings.values()
+        return not left or (bool(restored) and all(reading.left > NEAR for reading in left))
+
+    def more(self) -> dict[int, OwnedBucket]:
+        """Restore a stretch of what is behind; returns the buckets that are active by it. Raises LaneLost."""
+        restored = self._restorer.step(0.0, _STRETCH_BEHIND)
+        if not self._restorer.readings:
+            self.close()
+        return self._admit(restored)
+
+    def close(self) -> None:
+        """Leave the changelog."""
+        self._restorer.close()
 
     # ------------------------------------------------------------------ 3 claim
 
@@ -127,118 +136,46 @@ class TakeOver:
             # A Claim decides nothing, so there is nothing to decide again: start over.
             raise LaneLost(f"the Claim was aborted: {aborted}") from aborted
 
-    # ------------------------------------------------------------------ 4 restore
-
-    def _open(self, claims: dict[int, int], facts: LogFacts) -> dict[int, _Restoring]:
-        """Where each bucket's reading starts: the store's offset if it can be trusted, else the log's start."""
-        restoring = {}
-        for bucket in self.lane_buckets:
-            token = self.store.acquire(bucket)
-            meta = self.store.meta(bucket)
-            trusted = (
-                meta is not None
-                and meta.topic_id == facts.timers_id
-                and facts.timers_starts.get(bucket, 0) <= meta.next_offset <= claims[bucket]
-                # Tombstones are kept only so long: an older store would never hear of what is gone.
-                and self.clock.wall_ms() - meta.applied_ms < MAX_STORE_AGE_MS
-            )
-            if meta is None or not trusted:
-                self.store.forget_bucket(bucket, token)
-                restoring[bucket] = _Restoring(token, 0, claims[bucket], b"", read_to=NEVER)
-            else:
-                restoring[bucket] = _Restoring(
-                    token, meta.next_offset, claims[bucket], meta.progress, read_to=meta.next_offset
-                )
-        return restoring
-
-    def _restore(self, restoring: dict[int, _Restoring], facts: LogFacts) -> Generator[str, None, None]:
-        """Tail `timers` until each bucket's very Claim is read: everything of past owners is before it."""
-        log = self.changelog()
-        try:
-            log.open({bucket: r.read_to for bucket, r in restoring.items()})
-            waiting = set(restoring)
-            while waiting:
-                for record in log.read(0.2, _STRETCH):
-                    if record.bucket not in waiting:
-                        continue
-                    bucket = restoring[record.bucket]
-                    try:
-                        self._read(bucket, record)
-                    except (BucketStopped, CodecError) as error:
-                        self._stop(restoring, record.bucket, str(error))
-                        reached = True
-                    else:
-                        reached = record.offset >= bucket.claim_offset
-                    if reached:
-                        waiting.discard(record.bucket)
-                        log.done(record.bucket)
-                for number in list(restoring):
-                    self._flush(number, restoring, facts)
-                for number in waiting - restoring.keys():  # stopped by what it holds
-                    log.done(number)
-                waiting &= restoring.keys()
-                yield "takeover.restoring"
-        finally:
-            log.close()
-
-    def _read(self, bucket: _Restoring, record: LogRecord) -> None:
-        kind, task_id = split_timers_key(record.key)
-        if kind in _FAMILY:
-            bucket.pending[task_id][_FAMILY[kind]] = record.value
-            bucket.records_seen += 1
-            self.restored += 1
-        elif kind == QUEUE:
-            bucket.queues[decode_queue(record.value or b"").queue] = record.value or b""
-        elif kind == PROGRESS:
-            decode_progress(record.value or b"")
-            bucket.progress = record.value or b""
-        elif decode_claim(record.value or b"").layout > self.layout:
-            raise BucketStopped(
-                record.bucket, "a newer layout of lanes has been claimed; restart this dispatcher"
-            )
-        bucket.read_to = record.offset + 1
-
-    def _flush(self, number: int, restoring: dict[int, _Restoring], facts: LogFacts) -> None:
-        """Write what was read to the store."""
-        bucket = restoring[number]
-        if bucket.read_to in (NEVER, bucket.next_offset):
-            return
-        meta = BucketMeta(bucket.read_to, facts.timers_id, self.clock.wall_ms(), bucket.progress)
-        try:
-            self.store.restore(number, bucket.token, bucket.next_offset, bucket.pending, meta, bucket.queues)
-        except CodecError as error:
-            self._stop(restoring, number, str(error))
-            return
-        except StoreRefused as refused:
-            raise LaneLost(str(refused)) from refused
-        bucket.next_offset = bucket.read_to
-        bucket.pending.clear()
-        bucket.queues.clear()
-
     # ------------------------------------------------------------------ 5 positions
 
-    def _position(self, restoring: dict[int, _Restoring], facts: LogFacts) -> dict[int, OwnedBucket]:
-        """The inputs' positions: what the last Progress says, and nothing else."""
+    def _admit(self, restored: list[Reading]) -> dict[int, OwnedBucket]:
+        """Give restored buckets their inputs' positions, and their runs full leases."""
         owned = {}
-        for number, bucket in list(restoring.items()):
+        for reading in restored:
             try:
-                progress = self._progress(number, bucket, facts)
+                progress = self._progress(reading, self._facts)
             except BucketStopped as stopped:
-                self._stop(restoring, number, stopped.reason)
-            else:
-                owned[number] = OwnedBucket(bucket.token, facts.timers_id, bucket.next_offset, progress)
+                self._stop(stopped.bucket, stopped.reason)
+                continue
+            owned[reading.bucket] = OwnedBucket(
+                reading.token, self._facts.timers_id, reading.next_offset, progress
+            )
+            self._lease_again(reading.bucket)
+        if owned:
+            self.ports.inputs.assign(
+                {
+                    (source, bucket): (position.offset, position.leader_epoch)
+                    for bucket, b in owned.items()
+                    for source, position in (
+                        (Input.COMMANDS, b.progress.commands),
+                        (Input.REPORTS, b.progress.reports),
+                    )
+                }
+            )
         return owned
 
-    def _progress(self, number: int, bucket: _Restoring, facts: LogFacts) -> Progress:
+    def _progress(self, reading: Reading, facts: LogFacts) -> Progress:
+        """What the last Progress says, and nothing else. Raises BucketStopped."""
+        number = reading.bucket
         starts = {source: facts.starts[source, number] for source in Input}
-        if not bucket.progress:
-            if bucket.records_seen:
+        if not reading.progress:
+            if reading.records_seen:
                 raise BucketStopped(
                     number, "the changelog holds tasks and no Progress: positions are unknown"
                 )
             fresh = {s: InputPosition(facts.topic_ids[s], starts[s], 0, NEVER) for s in Input}
             return Progress(fresh[Input.COMMANDS], fresh[Input.REPORTS], 0, 0, 0, self.tzdata, self.layout)
-        progress = decode_progress(bucket.progress)
+        progress = decode_progress(reading.progress)
         for source, position in ((Input.COMMANDS, progress.commands), (Input.REPORTS, progress.reports)):
             if position.topic_id != facts.topic_ids[source]:
                 raise BucketStopped(
@@ -264,7 +201,9 @@ class TakeOver:
                 lease = Lease(task_id, run.occurrence_ts, run.attempt, run.holder, terms.lease_ms)
                 self.leases.begin(bucket, lease, now)
 
-    def _stop(self, restoring: dict[int, _Restoring], number: int, reason: str) -> None:
+    def _stop(self, bucket: int, reason: str) -> None:
         """One bucket cannot go on; the lane's others do."""
-        restoring.pop(number, None)
-        self.events({"event": "alarm", "bucket": number, "reason": reason})
+        self.events({"event": "alarm", "bucket": bucket, "reason": reason})
+
+    def _refused(self, bucket: int, refused: StoreRefused) -> None:
+        raise LaneLost(f"bucket {bucket} has been taken over in this process: {refused}") from refused
