@@ -67,7 +67,7 @@ class Rig:
 
     # ------------------------------------------------------------------ processes
 
-    def dispatcher(self, name: str, *, kill_at: str = "") -> ManagedProcess:
+    def dispatcher(self, name: str, *, kill_at: str = "", standby: bool = False) -> ManagedProcess:
         """A dispatcher process with a store of its own, by name."""
         command = tickstream_command(
             "dispatcher",
@@ -78,6 +78,7 @@ class Rig:
             f"--data={self.data / name}",
             f"--session-ms={SESSION_MS}",
             *([f"--kill-at={kill_at}"] if kill_at else []),
+            *(["--standby=all"] if standby else []),
         )
         assert command[0] == sys.executable
         return self._running.enter_context(ManagedProcess.start(command, name=name))

@@ -158,6 +158,9 @@ class MemoryChangelog:
         self.at = {b: min(len(self.world.log[b]), at + many) for b, at in self.at.items()}
         return found
 
+    def positions(self) -> Mapping[int, int]:
+        return dict(self.at)
+
     def done(self, bucket: int) -> None:
         self.at.pop(bucket)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,13 @@ from tickstream.settings import LaneSettings, Settings
 app = typer.Typer(no_args_is_help=True)
 
 
+class Standby(StrEnum):
+    """Of which buckets a process keeps a copy that it does not own."""
+
+    NONE = "none"
+    ALL = "all"
+
+
 @app.callback()
 def dispatcher() -> None:
     """Apply commands, and dispatch what is due."""
@@ -29,6 +37,12 @@ def run(
     ] = 1,
     data: DataDir = Path("data/dispatcher"),
     session_ms: SessionMs = 6_000,
+    standby: Annotated[
+        Standby,
+        typer.Option(
+            help="all: keep copies of what other processes own up to date, to take it over within seconds."
+        ),
+    ] = Standby.NONE,
     no_restart: Annotated[bool, typer.Option("--no-restart", help="Leave a process that died dead.")] = False,
     bootstrap: Bootstrap = None,
     prefix: Prefix = None,
@@ -45,14 +59,15 @@ def run(
     Examples:
       tickstream dispatcher run
       tickstream dispatcher run --processes 2 --data /var/lib/tickstream
+      tickstream dispatcher run --standby all
     """
     settings = settings_from(bootstrap, prefix)
     output = Output(json)
     with stop_on_signals(supervised=index is not None) as stop:
         if processes == 1:
-            _run_one(settings, data, index, session_ms, output, stop, kill_at)
+            _run_one(settings, data, index, session_ms, standby, output, stop, kill_at)
         else:
-            command = _Child(settings, data, session_ms, json, kill_at)
+            command = _Child(settings, data, session_ms, standby, json, kill_at)
             _run_several(command, processes, output, stop, restart=not no_restart)
 
 
@@ -61,6 +76,7 @@ def _run_one(
     data: Path,
     index: int | None,
     session_ms: int,
+    standby: Standby,
     output: Output,
     stop: threading.Event,
     kill_at: str,
@@ -77,6 +93,7 @@ def _run_one(
         stop=stop,
         kill_at=kill_at,
         supervised=index is not None,
+        standby=standby is Standby.ALL,
     )
 
 
@@ -100,9 +117,11 @@ def _run_several(
 class _Child:
     """The command line of the child with a number."""
 
-    def __init__(self, settings: Settings, data: Path, session_ms: int, json: bool, kill_at: str) -> None:
+    def __init__(
+        self, settings: Settings, data: Path, session_ms: int, standby: Standby, json: bool, kill_at: str
+    ) -> None:
         self._options = [f"--bootstrap={settings.bootstrap}", f"--prefix={settings.prefix}"]
-        self._options += [f"--data={data}", f"--session-ms={session_ms}"]
+        self._options += [f"--data={data}", f"--session-ms={session_ms}", f"--standby={standby}"]
         self._options += ["--json"] if json else []
         self._options += [f"--kill-at={kill_at}"] if kill_at else []
 

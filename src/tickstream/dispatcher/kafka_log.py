@@ -16,7 +16,6 @@ from tickstream.dispatcher.ports import (
     Input,
     InputRecord,
     LogFacts,
-    LogRecord,
     OutRecord,
     Side,
 )
@@ -48,8 +47,6 @@ from tickstream.model import NEVER
 from tickstream.settings import LaneSettings, Settings
 from tickstream.topics import SIGNAL_PARTITIONS, VERDICT_PARTITIONS, TopicNames
 
-_BEGINNING: Final = -2
-"""librdkafka's OFFSET_BEGINNING."""
 MAX_INPUT_BYTES: Final = 512 * 1024
 """Of one poll: some three thousand commands in arrays. It bounds a transaction, and so how long a due
 task waits behind an import."""
@@ -223,40 +220,6 @@ class KafkaInputs:
         if error.fatal():
             raise LaneLost(error.str())
         return True
-
-
-class KafkaChangelog:
-    """`timers`, read back by a consumer of its own."""
-
-    def __init__(self, settings: Settings, names: TopicNames, lane: int) -> None:
-        self._consumer: Consumer = state_consumer(settings, f"{names.prefix}lane-{lane}-restore")
-        self._topic = names.timers
-
-    def open(self, offsets: Mapping[int, int]) -> None:
-        self._consumer.incremental_assign(
-            [TopicPartition(self._topic, b, _BEGINNING if o == NEVER else o) for b, o in offsets.items()]
-        )
-
-    def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]:
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return ()
-        found = []
-        for message in (first, *self._consumer.consume(limit - 1, 0)):
-            error = message.error()
-            if error is not None:
-                if is_out_of_range(error) or error.fatal():
-                    raise LaneLost(f"the changelog cannot be read: {error.str()}")
-                continue
-            _, partition, offset = place(message)
-            found.append(LogRecord(partition, offset, message.key(), message.value()))
-        return found
-
-    def done(self, bucket: int) -> None:
-        self._consumer.incremental_unassign([TopicPartition(self._topic, bucket)])
-
-    def close(self) -> None:
-        self._consumer.close()
 
 
 class KafkaEnds:

@@ -10,13 +10,13 @@ import contextlib
 import importlib.metadata
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
 from tickstream.clock import Clock
+from tickstream.dispatcher.kafka_changelog import KafkaChangelog, KafkaTimersEnds
 from tickstream.dispatcher.kafka_log import (
-    KafkaChangelog,
     KafkaEnds,
     KafkaFacts,
     KafkaInputs,
@@ -25,6 +25,7 @@ from tickstream.dispatcher.kafka_log import (
 )
 from tickstream.dispatcher.killpoints import KillSwitch
 from tickstream.dispatcher.lane import Events, Lane, LanePorts
+from tickstream.dispatcher.standby import Standby
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.errors import LaneLost, RetryTransaction, StoreCorrupted, StoreFailed
 from tickstream.kafka import Admin
@@ -35,6 +36,8 @@ from tickstream.topics import Layout, TopicNames
 
 _STOP_S: Final = 5.0
 """How long a stopping lane may take to finish its transaction."""
+_AGAIN_S: Final = 1.0
+"""Pause of a standby that could not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ class LaneThreads:
             importlib.metadata.version("tzdata"),
             names,
             ports,
-            lambda: KafkaChangelog(parts.settings, names, number),
+            lambda: KafkaChangelog(parts.settings, names, f"lane-{number}-restore"),
             parts.store,
             parts.clock,
             parts.events,
@@ -197,3 +200,76 @@ class LaneThreads:
             take_over.leases,
             latecomers=take_over,
         )
+
+
+class StandbyThread:
+    """The thread that keeps warm what this process does not own."""
+
+    def __init__(self, parts: LaneParts, fatal: list[Exception]) -> None:
+        """`fatal`: as in LaneThreads."""
+        self._parts = parts
+        self._fatal = fatal
+        self._stop = threading.Event()
+        self._kept: frozenset[int] = frozenset()
+        self._mutex = threading.Lock()
+        self._standby = self._begin()
+        self._thread = threading.Thread(target=self._run, name="standby", daemon=True)
+
+    @property
+    def warm(self) -> bool:
+        """Whether it has been within a second of the log's end."""
+        return self._standby.warm
+
+    def keep(self, lanes: Collection[int]) -> None:
+        """Keep the buckets of these lanes warm, and no others."""
+        layout = self._parts.layout
+        kept = frozenset(b for k in lanes for b in buckets_of_lane(k, layout.buckets, layout.lanes))
+        with self._mutex:
+            self._kept = kept
+            self._standby.keep(kept)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, having written what was read."""
+        self._stop.set()
+        self._thread.join(_STOP_S)
+
+    def _begin(self) -> Standby:
+        parts = self._parts
+        return Standby(
+            lambda: KafkaChangelog(parts.settings, parts.names, "standby"),
+            parts.store,
+            parts.clock,
+            parts.layout.generation,
+            parts.events,
+            parts.facts,
+            KafkaTimersEnds(parts.admin, parts.names, parts.layout.buckets),
+        )
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._standby.step()
+                except LaneLost as lost:
+                    self._parts.events({"event": "standby_interrupted", "reason": str(lost)})
+                    self._again()
+            self._standby.close()
+        except (StoreCorrupted, StoreFailed) as error:
+            self._fatal.append(type(error)(str(error)))
+        except Exception as error:  # noqa: BLE001 - handed to the main thread, which raises it
+            self._parts.events({"event": "alarm", "reason": f"standby: {type(error).__name__}: {error}"})
+            self._fatal.append(error)
+
+    def _again(self) -> None:
+        """From where the store stands, with another consumer."""
+        self._standby.close()
+        warm = self._standby.warm
+        self._stop.wait(_AGAIN_S)
+        with self._mutex:
+            self._standby = self._begin()
+            self._standby.warm = warm
+            self._standby.keep(self._kept)

@@ -117,6 +117,10 @@ class Changelog(Protocol):
 
     def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]: ...
 
+    def positions(self) -> Mapping[int, int]:
+        """Next offset of each bucket, past control and aborted records; a bucket may be missing."""
+        ...
+
     def done(self, bucket: int) -> None:
         """The bucket is read far enough: read no more of it."""
         ...
@@ -137,6 +141,18 @@ class Ends(Protocol):
 
     def pending(self) -> bool:
         """Whether a question is under way."""
+        ...
+
+
+class TimersEnds(Protocol):
+    """Where the changelog ends, every bucket. Both raise LaneLost when the broker cannot be asked."""
+
+    def high(self) -> Mapping[int, int]:
+        """Behind the last record, committed or not."""
+        ...
+
+    def stable(self) -> Mapping[int, int]:
+        """Behind the last record that a reader of committed records can see."""
         ...
 
 

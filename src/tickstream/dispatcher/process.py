@@ -25,7 +25,7 @@ from tickstream.dispatcher.kafka_log import (
 )
 from tickstream.dispatcher.killpoints import KillSwitch
 from tickstream.dispatcher.lane import Events
-from tickstream.dispatcher.lane_threads import LaneParts, LaneThreads
+from tickstream.dispatcher.lane_threads import LaneParts, LaneThreads, StandbyThread
 from tickstream.dispatcher.ownership import Action, Confirm, Late, Ownership, Start, Stop
 from tickstream.dispatcher.vigilance import ClockWatch, Repeats, StoreTroubles
 from tickstream.errors import (
@@ -62,12 +62,14 @@ def run_dispatcher(
     clock: Clock | None = None,
     kill_at: str = "",
     supervised: bool = False,
+    standby: bool = False,
 ) -> None:
     """Run one dispatcher process until `stop` is set.
 
     `data_dir/index` holds its store. A store that is broken is wiped and restored, one that cannot be
     written (a full disk) is opened anew until it can; meanwhile the group gives the lanes to others.
-    `supervised`: also end when the parent process has. Raises BrokerUnavailable, LayoutMismatch,
+    `supervised`: also end when the parent process has. `standby`: keep warm what others own, and join
+    the group only once everything is. Raises BrokerUnavailable, LayoutMismatch,
     DataDirInUse, and StoreCorrupted when the disk breaks one store after the other.
     """
     own_dir, clock = data_dir / str(index), clock or SystemClock()
@@ -75,7 +77,14 @@ def run_dispatcher(
     with _lock(own_dir):
         while not stop.is_set():
             process = _Process(
-                settings, own_dir, engine or EngineSettings(), lane or LaneSettings(), events, clock, kill
+                settings,
+                own_dir,
+                engine or EngineSettings(),
+                lane or LaneSettings(),
+                events,
+                clock,
+                kill,
+                standby,
             )
             wipe = False
             troubles.begin()
@@ -120,6 +129,7 @@ class _Process:
     events: Events
     clock: Clock
     kill: KillSwitch
+    standby: bool
     instance: str = ""
     _names: TopicNames = field(init=False)
     _layout: Layout = field(init=False)
@@ -130,6 +140,7 @@ class _Process:
     _group: Consumer = field(init=False)
     _owner: Ownership = field(init=False)
     _threads: LaneThreads = field(init=False)
+    _standby: StandbyThread | None = None
     _watch: ClockWatch = field(init=False)
     _repeats: Repeats = field(init=False)
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -153,6 +164,11 @@ class _Process:
             # Lanes stop before the group is left: whoever gets them next finds nothing open.
             self._threads = LaneThreads(self._parts(), self._active, self._failed)
             self._open.callback(self._threads.stop_all)
+            if self.standby:
+                self._standby = StandbyThread(self._threads.parts, self._threads.fatal)
+                self._keep_warm()
+                self._standby.start()
+                self._open.callback(self._standby.stop)
             self._open = self._open.pop_all()
         return self
 
@@ -186,19 +202,18 @@ class _Process:
 
     def run(self, stop: threading.Event, *, supervised: bool) -> None:
         """Poll the group and carry out what Ownership says."""
-        parent = os.getppid()
-        self._group.subscribe(
-            [self._names.lanes(self._layout.generation)],
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
-        )
+        parent, joined = os.getppid(), False
         while not stop.is_set():
             if supervised and os.getppid() != parent:
                 self.events({"event": "process_stopping", "reason": "its supervisor has ended"})
                 return
-            message = self._group.poll(_POLL_S)
-            if message is not None and (error := message.error()) is not None:
+            if not joined and (self._standby is None or self._standby.warm):
+                joined = self._join()
+            if not joined:
+                stop.wait(_POLL_S)
+            elif (message := self._group.poll(_POLL_S)) is not None and (
+                error := message.error()
+            ) is not None:
                 self._trouble(f"the group of dispatchers: {error.str()}")
             if step_ms := self._watch.look():
                 self.events({"event": "clock_stepped", "by_ms": step_ms, "steps": self._watch.steps})
@@ -207,6 +222,20 @@ class _Process:
             if self._threads.fatal:
                 raise self._threads.fatal[0]
             self._refresh()
+
+    def _join(self) -> bool:
+        self._group.subscribe(
+            [self._names.lanes(self._layout.generation)],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        return True
+
+    def _keep_warm(self) -> None:
+        """All lanes that are not this process's."""
+        if self._standby is not None:
+            self._standby.keep(set(range(self._layout.lanes)) - self._owner.lanes().keys())
 
     def _refresh(self) -> None:
         try:
@@ -239,6 +268,8 @@ class _Process:
 
     def _carry_out(self, actions: list[Action]) -> None:
         self._threads.stop([a.lane for a in actions if isinstance(a, Stop)])
+        # Before a lane begins, and after it has ended: a bucket has one writer.
+        self._keep_warm()
         for action in actions:
             match action:
                 case Start(lane):

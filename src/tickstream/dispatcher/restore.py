@@ -63,6 +63,10 @@ class Reading:
         """Offsets still to be read; compaction may have left fewer records."""
         return self.target + 1 - max(self.first, self.read_to)
 
+    def at_least(self, position: int) -> int:
+        """The next offset to be read, given the reader's position, which passes what is no record."""
+        return max(self.first, self.read_to, position)
+
 
 @dataclass(slots=True)
 class Restorer:
@@ -77,6 +81,8 @@ class Restorer:
     """Told of a bucket that cannot go on, and why."""
     refused: Callable[[int, StoreRefused], None]
     """Told of a bucket that somebody else has acquired."""
+    follows: bool = False
+    """Go on behind the target, for ever."""
     readings: dict[int, Reading] = field(default_factory=dict)
     """What is not restored yet."""
     restored: int = 0
@@ -108,7 +114,7 @@ class Restorer:
     def _trusted(self, meta: BucketMeta, start: int, target: int) -> bool:
         return (
             meta.topic_id == self._timers_id
-            and start <= meta.next_offset <= target
+            and start <= meta.next_offset <= target + self.follows
             # Tombstones are kept only so long: an older store would never hear of what is gone.
             and self.clock.wall_ms() - meta.applied_ms < MAX_STORE_AGE_MS
         )
@@ -128,7 +134,7 @@ class Restorer:
             except (BucketStopped, CodecError) as error:
                 self._stop(record.bucket, str(error))
                 continue
-            if record.offset >= reading.target:
+            if record.offset >= reading.target and not self.follows:
                 reached.add(record.bucket)
         for reading in list(self.readings.values()):
             self._flush(reading)

@@ -125,10 +125,10 @@ class Admin:
             self._result(future, f"delete topic {name}", KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def ends(
-        self, partitions: Sequence[tuple[str, int]], timeout_s: float = 10.0
+        self, partitions: Sequence[tuple[str, int]], timeout_s: float = 10.0, *, stable: bool = False
     ) -> dict[tuple[str, int], int]:
-        """(topic, partition) → high watermark, seen with READ_UNCOMMITTED."""
-        return EndProbe(self._client, partitions).wait(timeout_s)
+        """(topic, partition) → high watermark, or with `stable` the last stable offset."""
+        return EndProbe(self._client, partitions, stable=stable).wait(timeout_s)
 
     def starts(self, partitions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """(topic, partition) → log start offset."""
@@ -202,13 +202,14 @@ class GroupMember(NamedTuple):
 
 
 class EndProbe:
-    """An end-offset request under way (READ_UNCOMMITTED: what is accepted, not what is visible)."""
+    """An end-offset request under way: what is accepted, or with `stable` what is visible of it."""
 
-    def __init__(self, client: AdminClient, partitions: Sequence[tuple[str, int]]) -> None:
+    def __init__(
+        self, client: AdminClient, partitions: Sequence[tuple[str, int]], *, stable: bool = False
+    ) -> None:
         wanted = {TopicPartition(t, p): OffsetSpec.latest() for t, p in partitions}
-        self._futures = client.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5.0
-        )
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        self._futures = client.list_offsets(wanted, isolation_level=level, request_timeout=5.0)
 
     def done(self) -> bool:
         """Whether every answer is there."""
