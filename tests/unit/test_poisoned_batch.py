@@ -11,8 +11,8 @@ from tests.unit.lane_kit import BUCKETS, COMMANDS_ID, NAMES, TASK, Bench, World,
 from tickstream.codec import decode_batch, decode_reports, decode_verdicts, encode_batch, encode_command
 from tickstream.dispatcher import bucket as bucket_module
 from tickstream.dispatcher.batch import Batch, Piece, halves
-from tickstream.dispatcher.decision import Decision, Rules, Sent, Task
-from tickstream.dispatcher.engine import apply_command
+from tickstream.dispatcher.decision import Answer, Decision, Rules, Sent, Task
+from tickstream.dispatcher.engine import apply_command, apply_due
 from tickstream.dispatcher.ports import Input, InputRecord, OutRecord
 from tickstream.errors import LaneLost, StoreFailed
 from tickstream.model import (
@@ -21,6 +21,7 @@ from tickstream.model import (
     DueEntry,
     DueKind,
     InputPosition,
+    Phase,
     ReportKind,
     Verb,
     VerdictKind,
@@ -133,16 +134,101 @@ class TestSinglingOut:
         bench.world.incoming.append(bench.schedule(0, bench.clock.wall_ms()))
         run(lane)
         run(lane)
-
-        def fail(*_: object) -> Decision:
-            raise ValueError("no")
-
-        monkeypatch.setattr(bucket_module, "apply_report", fail)
+        monkeypatch.setattr(bucket_module, "apply_report", _fail)
         bench.say(ReportKind.SUCCEEDED, 0)
         run(lane)
         (letter,) = letters(bench)
         assert [r.task_id for r in decode_reports(letter.value).reports] == [TASK]
         assert lane.owned[0].progress.reports.offset == 1
+        assert phase(bench, TASK) is Phase.FAULTED
+
+
+class TestFaultedTasks:
+    """A task on whose instant, run or lease the dispatcher fails is parked; all others go on."""
+
+    def test_one_due_task_of_many(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fire(task: Task, entry: DueEntry, now_ms: int, applied_ms: int, rules: Rules) -> Decision:
+            if entry.task_id == name(33):
+                raise KeyError("rule")
+            return apply_due(task, entry, now_ms, applied_ms, rules)
+
+        monkeypatch.setattr(bucket_module, "apply_due", fire)
+        lane = bench.take_over()
+        bench.world.incoming.append(many(100, bench.clock.wall_ms() + 500))
+        run(lane)
+        bench.clock.advance(500)
+        run(lane)
+        assert len(bench.attempts()) == 99
+        assert phase(bench, name(33)) is Phase.FAULTED
+        (alarm,) = bench.alarms()
+        assert f"task {name(33)!r} is faulted: KeyError" in alarm
+        assert run(lane) == [], "nothing of it is due any more"
+
+    def test_a_parked_task_stays_parked_in_the_next_owners_hands(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bucket_module, "apply_due", _fail)
+        lane = bench.take_over()
+        bench.world.incoming.append(bench.schedule(0, bench.clock.wall_ms()))
+        run(lane)
+        run(lane)
+        monkeypatch.undo()
+        heir = bench.take_over()
+        assert run(heir) == []
+        assert bench.attempts() == []
+        assert phase(bench, TASK) is Phase.FAULTED
+
+    def test_a_lease_whose_end_cannot_be_decided_is_not_asked_about_for_ever(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lane = bench.take_over()
+        bench.world.incoming.append(bench.schedule(0, bench.clock.wall_ms()))
+        run(lane)
+        run(lane)
+        bench.say(ReportKind.CLAIMED, 0)
+        run(lane)
+        monkeypatch.setattr(bucket_module, "apply_expiry", _fail)
+        bench.world.ends = dict.fromkeys(bench.world.assigned, 0) | {(Input.REPORTS, 0): 1}
+        for _ in range(40):
+            bench.clock.advance(1_000)
+            run(lane)
+        assert phase(bench, TASK) is Phase.FAULTED
+        assert len(bench.alarms()) == 1
+        assert len(bench.take_over().leases) == 0
+
+    def test_a_resumed_task_has_full_leases_again(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lane = bench.take_over()
+        bench.world.incoming.append(bench.schedule(0, bench.clock.wall_ms()))
+        run(lane)
+        run(lane)
+        bench.say(ReportKind.CLAIMED, 0)
+        run(lane)
+        monkeypatch.setattr(bucket_module, "apply_report", _fail)
+        bench.say(ReportKind.FAILED, 1)
+        run(lane)
+        assert len(lane.leases) == 0
+
+        def resume(task: Task, *_: object) -> Decision:
+            assert task.state is not None
+            well = task.state._replace(extras=task.state.extras._replace(faulted=""))
+            return Decision(Task(task.spec, well), answer=Answer(VerdictKind.REPLACED, ""))
+
+        monkeypatch.setattr(bucket_module, "apply_command", resume)
+        bench.world.incoming.append(bench.schedule(1, bench.clock.wall_ms()))
+        run(lane)
+        assert len(lane.leases) == 1
+
+
+def _fail(*_: object) -> Decision:
+    raise ValueError("no")
+
+
+def phase(bench: Bench, task_id: str) -> Phase:
+    state = bench.store.state(0, task_id)
+    assert state is not None
+    return state.phase
 
 
 class TestNobodyIsToBlame:

@@ -9,7 +9,18 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from tickstream.codec import decode_batch, decode_reports, encode_batch, encode_reports
-from tickstream.dispatcher.decision import NO_TASK, Answer, Decision, Ended, Lease, Rules, Sent, Task
+from tickstream.dispatcher.decision import (
+    NO_TASK,
+    Answer,
+    Decision,
+    Ended,
+    Lease,
+    Rules,
+    Sent,
+    Task,
+    faulted,
+    leases_of,
+)
 from tickstream.dispatcher.engine import apply_command, apply_due
 from tickstream.dispatcher.leases import Expired
 from tickstream.dispatcher.runs import apply_expiry, apply_report
@@ -176,6 +187,7 @@ class BucketTurn:
                 if given_up:
                     letter = encode_reports(batch.worker, [report])
                     self._letter(report.task_id, letter, given_up, "reports")
+                    self._fault(report.task_id, given_up)
                 else:
                     self._report(report, batch.worker)
         after = (offset + 1, 0) if until is None else (offset, until)
@@ -183,8 +195,12 @@ class BucketTurn:
             reports=InputPosition(position.topic_id, *after, leader_epoch)
         )
 
-    def due(self, entry: DueEntry) -> None:
-        """One due entry that the store had when the batch was taken."""
+    def due(self, entry: DueEntry, *, given_up: str = "") -> None:
+        """One due entry that the store had when the batch was taken; its task is parked if `given_up`."""
+        if given_up:
+            if not self._fault(entry.task_id, given_up):
+                self._stale.append(entry)
+            return
         decision = apply_due(
             self._task(entry.task_id), entry, self._now_ms, self._progress.applied_before_ms, self._rules
         )
@@ -193,8 +209,11 @@ class BucketTurn:
             self._stale.append(entry)
         self._take(entry.task_id, decision)
 
-    def expired(self, lease: Expired) -> None:
-        """One lease that an end probe licensed to expire."""
+    def expired(self, lease: Expired, *, given_up: str = "") -> None:
+        """One lease that an end probe licensed to expire; its task is parked if `given_up`."""
+        if given_up:
+            self._fault(lease.task_id, given_up)
+            return
         task = self._task(lease.task_id)
         decision = apply_expiry(
             task, lease.occurrence_ts, lease.attempt, lease.holder, self._now_ms, self._rules
@@ -261,6 +280,17 @@ class BucketTurn:
         )
         return Answer(VerdictKind.REJECTED, "", detail=detail)
 
+    def _fault(self, task_id: str, why: str) -> bool:
+        """Park a task on which the dispatcher itself failed. Returns whether there is one."""
+        task = self._task(task_id)
+        if task.state is None:
+            return False
+        self._after[task_id] = Task(task.spec, faulted(task.state, why))
+        self._alarms.append(
+            f"task {task_id!r} is faulted: {why}. Nothing is decided for it until: tickstream task resume"
+        )
+        return True
+
     def _letter(self, task_id: str, value: bytes, why: str, source: str) -> None:
         self._dead.append(DeadLetter(task_id, value, DeadReason.FAULT, why, source))
         self._alarms.append(f"an element of {source} for task {task_id!r} lies in dead-letter: {why}")
@@ -278,6 +308,9 @@ class BucketTurn:
         before = self._after.get(task_id) or self._before[task_id]
         if decision.task is not before:
             self._after[task_id] = decision.task
+            if before.state is not None and before.state.extras.faulted:
+                # Resumed, if it is well now: its runs are waited for again.
+                self._leases.extend(leases_of(task_id, decision.task))
         if decision.dispatch:
             run, queue, terms, body = decision.dispatch
             self._work_number += 1

@@ -35,6 +35,8 @@ class Task(NamedTuple):
 
 
 NO_TASK: Final = Task(None, None)
+_MAX_FAULT: Final = 500
+"""Characters of a fault's reason that a task keeps."""
 STUB_SLACK_MS: Final = 5_000
 """How much longer than promised a stub stays: T is always a second or two old."""
 STUB_LONGER_MS: Final = 60_000
@@ -158,3 +160,22 @@ def recent_of(task: Task) -> tuple[RecentCommand, ...]:
         return task.state.recent
     definer = RecentCommand(decode_command(task.spec.command).command_id, task.spec.answer, "")
     return (*task.state.recent, definer)[-RECENT_COMMANDS:]
+
+
+def leases_of(task_id: str, task: Task) -> list[Lease]:
+    """A full lease for every run that a worker holds. None for a faulted task: nothing is decided for it."""
+    spec, state = task
+    if state is None or state.extras.faulted:
+        return []
+    leases = []
+    for run in state.runs:
+        if run.holder and run.retry_at_ms == NEVER:
+            same = spec is not None and spec.rev == run.rev
+            terms = terms_of(decode_command(spec.command)) if spec and same else DEFAULT_TERMS
+            leases.append(Lease(task_id, run.occurrence_ts, run.attempt, run.holder, terms.lease_ms))
+    return leases
+
+
+def faulted(state: TaskState, why: str) -> TaskState:
+    """The task as it is, but nothing is decided for it any more, until a person resumes it."""
+    return state._replace(extras=state.extras._replace(faulted=why[:_MAX_FAULT]))

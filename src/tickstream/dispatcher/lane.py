@@ -171,7 +171,7 @@ class Lane:
         if not batch.touched:
             raise poisoned  # a fault of the program, not of its input: the process ends and says so
         (bucket,) = batch.touched
-        if batch.given_up or not batch.inputs:
+        if batch.given_up:
             self._stop(BucketStopped(bucket, poisoned.reason))
             return
         yield from self._carry_out(batch._replace(given_up=poisoned.reason))
@@ -277,10 +277,10 @@ class Lane:
             else:
                 turn.reports(r.offset, r.leader_epoch, r.value, until=until, given_up=why)
         for number, entry in batch.due:
-            turns[number].due(entry)
+            turns[number].due(entry, given_up=why)
         for lease in batch.expired:
             # Last: a report of this very batch may have ended or renewed it.
-            turns[lease.bucket].expired(lease)
+            turns[lease.bucket].expired(lease, given_up=why)
         return [turn.outcome() for turn in turns.values()]
 
     def _turn(self, number: int, rules: Rules, now_ms: int) -> BucketTurn:

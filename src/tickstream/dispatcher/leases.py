@@ -82,13 +82,14 @@ class LeaseBook:
             runs[report.occurrence_ts] = held._replace(deadline=now + held.lease_s)
 
     def keep_only(self, bucket: int, task_id: str, state: TaskState | None) -> None:
-        """Forget what the task no longer has out with that holder."""
+        """Forget what the task no longer has out with that holder, and what nothing is decided for."""
         runs = self._held.get((bucket, task_id))
         if runs is None:
             return
+        alive = state is not None and not state.extras.faulted
         out = {
             run.occurrence_ts: (run.attempt, run.holder)
-            for run in (state.runs if state else ())
+            for run in (state.runs if state and alive else ())
             if run.holder and run.retry_at_ms == NEVER
         }
         left = {at: held for at, held in runs.items() if out.get(at) == (held.attempt, held.holder)}

@@ -14,18 +14,17 @@ from typing import Final
 from tickstream.clock import Clock
 from tickstream.codec import (
     CLAIM,
-    decode_command,
     decode_progress,
     encode_claim,
     timers_key,
 )
-from tickstream.dispatcher.decision import Lease, terms_of
+from tickstream.dispatcher.decision import Task, leases_of
 from tickstream.dispatcher.lane import Events, LanePorts, OwnedBucket
 from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.ports import Changelog, Input, LogFacts, OutRecord, Side
 from tickstream.dispatcher.restore import Reading, Restorer
 from tickstream.errors import BucketStopped, LaneLost, RetryTransaction, StoreRefused
-from tickstream.model import DEFAULT_TERMS, NEVER, Claim, InputPosition, Progress
+from tickstream.model import NEVER, Claim, InputPosition, Progress
 from tickstream.timer_store import TimerStore
 from tickstream.topics import TopicNames
 
@@ -193,12 +192,7 @@ class TakeOver:
         """Full leases for every claimed run: heartbeats of the past are nobody's to count."""
         now = self.clock.monotonic()
         for task_id, spec, state in self.store.in_flight(bucket):
-            for run in state.runs:
-                if not run.holder or run.retry_at_ms != NEVER:
-                    continue
-                same = spec is not None and spec.rev == run.rev
-                terms = terms_of(decode_command(spec.command)) if spec and same else DEFAULT_TERMS
-                lease = Lease(task_id, run.occurrence_ts, run.attempt, run.holder, terms.lease_ms)
+            for lease in leases_of(task_id, Task(spec, state)):
                 self.leases.begin(bucket, lease, now)
 
     def _stop(self, bucket: int, reason: str) -> None:
