@@ -117,15 +117,19 @@ class Changelog(Protocol):
 
     def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]: ...
 
-    def positions(self) -> Mapping[int, int]:
-        """Next offset of each bucket, past control and aborted records; a bucket may be missing."""
-        ...
-
     def done(self, bucket: int) -> None:
         """The bucket is read far enough: read no more of it."""
         ...
 
     def close(self) -> None: ...
+
+
+class FollowedChangelog(Changelog, Protocol):
+    """`timers`, read on and on."""
+
+    def positions(self) -> Mapping[int, int]:
+        """Next offset of each bucket, past control and aborted records; a bucket may be missing."""
+        ...
 
 
 class Ends(Protocol):

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tickstream.clock import Clock
 from tickstream.dispatcher.lane import Events
-from tickstream.dispatcher.ports import Changelog, Facts, TimersEnds
+from tickstream.dispatcher.ports import Facts, FollowedChangelog, TimersEnds
 from tickstream.dispatcher.restore import Restorer
 from tickstream.errors import StoreRefused
 from tickstream.timer_store import TimerStore
@@ -37,7 +37,7 @@ class _Asked(NamedTuple):
 class Standby:
     """Touched by its own thread only, but for `keep` and `warm`."""
 
-    changelog: Callable[[], Changelog]
+    changelog: Callable[[], FollowedChangelog]
     store: TimerStore
     clock: Clock
     layout: int
@@ -51,7 +51,7 @@ class Standby:
     """Buckets that cannot be read: a newer schema, say. Their owners' take-over says so too."""
     _asked: _Asked | None = None
     _mutex: threading.Lock = field(default_factory=threading.Lock)
-    _log: Changelog = field(init=False)
+    _log: FollowedChangelog = field(init=False)
     _restorer: Restorer = field(init=False)
 
     def __post_init__(self) -> None:
