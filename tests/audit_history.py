@@ -70,9 +70,12 @@ class Written:
         self.names = TopicNames(prefix)
         self.layout = Layout(buckets, lanes, 0, frozenset({DEFAULT_QUEUE}))
         self.now = now
+        self.name = ""
+        """For whoever plants several faults: part of the present one's task ids."""
         self.records: list[Record] = []
         self._ends: Counter[tuple[str, int]] = Counter()
         self._work_numbers: Counter[int] = Counter()
+        self._history_numbers: Counter[int] = Counter()
         self._ids = 0
 
     def evidence(self, starts: dict[tuple[str, int], int] | None = None) -> Evidence:
@@ -126,6 +129,12 @@ class Written:
         return self._command(
             Command(command_id or self.new_id(), Verb.CANCEL, task_id, NEVER, "", DEFAULT_OPTIONS, b""), None
         )
+
+    def set_aside(self, task_id: str, when: int, command_id: bytes) -> None:
+        """A Schedule in `dead-letter`, as a dispatcher puts one there that it fails on."""
+        command = Command(command_id, Verb.SCHEDULE, task_id, when, DEFAULT_QUEUE, DEFAULT_OPTIONS, b"body")
+        value = encode_batch("test", -1, [encode_command(command)])
+        self.append(self.names.dead_letter, 0, task_id.encode(), value)
 
     def _command(self, command: Command, bucket: int | None) -> Receipt:
         where = self.bucket(command.task_id) if bucket is None else bucket
@@ -187,11 +196,19 @@ class Written:
         self.append(self.names.work(DEFAULT_QUEUE), partition, task_id.encode(), encode_work(work))
 
     def history(
-        self, task_id: str, occurrence_ts: int, rev: Receipt, outcome: Outcome, *, attempt: int = 1
+        self,
+        task_id: str,
+        occurrence_ts: int,
+        rev: Receipt,
+        outcome: Outcome,
+        *,
+        attempt: int = 1,
+        reason: str = "",
     ) -> None:
-        """The outcome of an occurrence."""
+        """The outcome of an occurrence; numbered on in its bucket."""
+        self._history_numbers[self.bucket(task_id)] += 1
         record = History(
-            1,
+            self._history_numbers[self.bucket(task_id)],
             task_id,
             occurrence_ts,
             attempt,
@@ -206,7 +223,7 @@ class Written:
             NEVER,
             NEVER,
             NEVER,
-            "",
+            reason,
         )
         self.append(self.names.history, self.bucket(task_id), task_id.encode(), encode_history(record))
 
@@ -232,11 +249,12 @@ class Written:
         self.append(self.names.timers, self.bucket(task_id), timers_key(STATE, task_id), encode_state(state))
 
     def progress(self, bucket: int, *, commands: int = 0, at: int | None = None) -> None:
-        """A Progress that has all work and the commands below offset `commands` of the bucket behind itself."""
+        """A Progress that has everything of the bucket behind itself, of commands those below that offset."""
         self.now = self.now if at is None else at
         here = InputPosition(bytes(16), commands, 0, 0)
-        reports = InputPosition(bytes(16), 0, 0, 0)
-        progress = Progress(here, reports, self.now, 0, self._work_numbers[bucket], "2026a", 0)
+        reports = InputPosition(bytes(16), self._ends[self.names.reports, bucket], 0, 0)
+        numbers = (self._history_numbers[bucket], self._work_numbers[bucket])
+        progress = Progress(here, reports, self.now, *numbers, "2026a", 0)
         self.append(self.names.timers, bucket, timers_key(PROGRESS), encode_progress(progress))
 
     def claim(self, bucket: int, *, at: int | None = None) -> None:

@@ -1,6 +1,7 @@
 """The audit on a real broker: silent on a clean history, and each planted fault named."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,13 +11,15 @@ import pytest
 from tests.audit_history import Record, Written
 from tickstream.clock import SystemClock
 from tickstream.errors import BrokerUnavailable, CodecError, InvalidInput, LayoutMismatch
-from tickstream.kafka import Admin, plain_producer, transactional_producer
+from tickstream.kafka import Admin, TopicPartition, plain_producer, state_consumer, transactional_producer
 from tickstream.model import Outcome, Receipt, Rev, RunState
-from tickstream.ops.audit import Report, audit, reader
+from tickstream.ops.audit import FAULTS, Report, Span, audit, reader
 from tickstream.settings import LaneSettings, Settings
 from tickstream.topics import topic_table
 
-PLANTED = ("lost", "duplicates", "early", "cancelled_yet_ran", "redelivered")
+LATE_MS = 1_000
+ALL = Span()
+FINDINGS = (*FAULTS, "redelivered")
 
 
 class LaterClock(SystemClock):
@@ -81,8 +84,8 @@ def produce_in_transaction(settings: Settings, records: list[Record], *, commit:
         producer.abort_transaction(10)
 
 
-def audited(settings: Settings, journal: Path | None = None) -> Report:
-    return audit(settings, journal=journal, clock=LaterClock(), session_ms=2_000)
+def audited(settings: Settings, journal: Path | None = None, span: Span = ALL) -> Report:
+    return audit(settings, journal=journal, clock=LaterClock(), session_ms=2_000, late_ms=LATE_MS, span=span)
 
 
 def written_to(path: Path, *entries: dict[str, object]) -> Path:
@@ -127,44 +130,88 @@ def test_a_clean_history_is_ok(settings: Settings, log: Written, tmp_path: Path)
     assert shown[-1] == (len(log.records), len(log.records))
 
 
+def faulty(log: Written) -> str:
+    """The task that a fault is planted in."""
+    return f"faulty-{log.name}" if log.name else "faulty"
+
+
 def plant_lost(log: Written) -> None:
-    log.schedule("faulty", log.now)
+    log.schedule(faulty(log), log.now)
 
 
 def plant_surplus_work(log: Written) -> None:
-    log.work("faulty", log.now, log.life("faulty", log.now))
+    log.work(faulty(log), log.now, log.life(faulty(log), log.now))
 
 
 def plant_surplus_outcome(log: Written) -> None:
-    log.history("faulty", log.now, log.life("faulty", log.now), Outcome.DEAD)
+    log.history(faulty(log), log.now, log.life(faulty(log), log.now), Outcome.DEAD)
 
 
 def plant_second_end_after_a_retry(log: Written) -> None:
     due = log.now - 3_000
-    log.history("faulty", due, log.retried_life("faulty", due), Outcome.SUCCEEDED, attempt=2)
+    log.history(faulty(log), due, log.retried_life(faulty(log), due), Outcome.SUCCEEDED, attempt=2)
 
 
 def plant_overdue_retry(log: Written) -> None:
-    rev = log.life("faulty", log.now)
-    log.state("faulty", rev, runs=[RunState(log.now, 2, Rev(rev.offset, 0), log.now, retry_at_ms=log.now)])
+    rev = log.life(faulty(log), log.now)
+    log.state(faulty(log), rev, runs=[RunState(log.now, 2, Rev(rev.offset, 0), log.now, retry_at_ms=log.now)])
 
 
 def plant_early_work(log: Written) -> None:
-    log.work("faulty", log.now, log.schedule("faulty", log.now), decided_ms=log.now - 1)
+    log.work(faulty(log), log.now, log.schedule(faulty(log), log.now), decided_ms=log.now - 1)
+
+
+def plant_lost_by_a_rubbed_out_state(log: Written) -> None:
+    """Applied, and then neither waiting nor dispatched."""
+    rev = log.schedule(faulty(log), log.now)
+    log.state(faulty(log), rev)
+    log.progress(rev.bucket, commands=rev.offset + 1)
+
+
+def plant_unasked(log: Written) -> None:
+    log.work(faulty(log), log.now, Receipt(log.bucket(faulty(log)), 99, 0))
+
+
+def plant_skipped_attempt(log: Written) -> None:
+    rev = log.schedule(faulty(log), log.now)
+    log.work(faulty(log), log.now, rev)
+    log.work(faulty(log), log.now, rev, attempt=3)
+
+
+def plant_late(log: Written) -> None:
+    # The broker stamps the command with its own time, ten seconds past `log.now`.
+    log.life(faulty(log), log.now, started_after=30_000)
+
+
+def plant_out_of_order(log: Written) -> None:
+    first, second = log.schedule(faulty(log), log.now), log.schedule(faulty(log), log.now)
+    log.work(faulty(log), log.now, second)
+    log.work(faulty(log), log.now + 1, first)
+
+
+def plant_missing_outcome(log: Written) -> None:
+    rev = log.schedule(faulty(log), log.now)
+    log.work(faulty(log), log.now, rev)
+    log.report(faulty(log), log.now, log.now + 20)
+    log.progress(rev.bucket, commands=rev.offset + 1)
+
+
+def plant_attempt_after_the_end(log: Written) -> None:
+    log.work(faulty(log), log.now, log.life(faulty(log), log.now), attempt=2)
 
 
 def plant_early_start(log: Written) -> None:
-    log.life("faulty", log.now, started_after=-1)
+    log.life(faulty(log), log.now, started_after=-1)
 
 
 def plant_cancelled_yet_ran(log: Written) -> None:
-    rev, _ = log.cancelled_life("faulty", log.now)
-    log.work("faulty", log.now, rev)
+    rev, _ = log.cancelled_life(faulty(log), log.now)
+    log.work(faulty(log), log.now, rev)
 
 
 def plant_redelivered(log: Written) -> None:
-    log.life("faulty", log.now)
-    log.report("faulty", log.now, log.now + 700)
+    log.life(faulty(log), log.now)
+    log.report(faulty(log), log.now, log.now + 700)
 
 
 @pytest.mark.parametrize(
@@ -172,12 +219,19 @@ def plant_redelivered(log: Written) -> None:
     [
         (plant_lost, "lost"),
         (plant_surplus_work, "duplicates"),
-        (plant_surplus_outcome, "duplicates"),
-        (plant_second_end_after_a_retry, "duplicates"),
+        (plant_surplus_outcome, "double_outcomes"),
+        (plant_second_end_after_a_retry, "double_outcomes"),
         (plant_overdue_retry, "lost"),
         (plant_early_work, "early"),
         (plant_early_start, "early"),
         (plant_cancelled_yet_ran, "cancelled_yet_ran"),
+        (plant_lost_by_a_rubbed_out_state, "lost"),
+        (plant_unasked, "unasked"),
+        (plant_skipped_attempt, "unasked"),
+        (plant_late, "late"),
+        (plant_out_of_order, "out_of_order"),
+        (plant_missing_outcome, "missing_outcomes"),
+        (plant_attempt_after_the_end, "after_the_end"),
         (plant_redelivered, "redelivered"),
     ],
 )
@@ -188,9 +242,97 @@ def test_a_planted_fault_is_named(
     plant(log)
     produce(settings, log.records)
     report = audited(settings)
-    assert {name: getattr(report, name) for name in PLANTED if getattr(report, name)} == {finding: 1}
+    assert {name: getattr(report, name) for name in FINDINGS if getattr(report, name)} == {finding: 1}
     assert [example.task_id for example in report.examples[finding]] == ["faulty"]
     assert report.ok is (finding == "redelivered")
+    (example,) = report.examples[finding]
+    assert all(is_there(settings, record) for record in example.records if "commands" not in record)
+
+
+def is_there(settings: Settings, record: str) -> bool:
+    """Whether `topic[partition]@offset` names a record that can be read."""
+    topic, partition, offset = re.fullmatch(r"(.+)\[(\d+)\]@(\d+)", record).groups()
+    consumer = state_consumer(settings, "test")
+    consumer.assign([TopicPartition(topic, int(partition), int(offset))])
+    message = consumer.poll(10)
+    consumer.close()
+    return message is not None and message.error() is None and message.offset() == int(offset)
+
+
+def test_all_faults_at_once_are_told_apart(settings: Settings, log: Written) -> None:
+    """Every fault in one topic set, each in a task of its own, on a background of a thousand clean ones."""
+    for n in range(1_000):
+        log.life(f"fine-{n}", log.now)
+    background = len(log.records)
+    plants = {
+        plant_lost: "lost",
+        plant_surplus_work: "duplicates",
+        plant_unasked: "unasked",
+        plant_early_work: "early",
+        plant_late: "late",
+        plant_out_of_order: "out_of_order",
+        plant_cancelled_yet_ran: "cancelled_yet_ran",
+        plant_surplus_outcome: "double_outcomes",
+        plant_missing_outcome: "missing_outcomes",
+        plant_attempt_after_the_end: "after_the_end",
+    }
+    assert set(plants.values()) == set(FAULTS) - {"unreasoned_skips"}
+    produce(settings, log.records)
+    assert audited(settings).ok
+    for plant, finding in plants.items():
+        log.name = finding
+        plant(log)
+    produce(settings, log.records[background:])
+    report = audited(settings)
+    assert {name: getattr(report, name) for name in FAULTS if getattr(report, name)} == dict.fromkeys(
+        plants.values(), 1
+    )
+    assert {name: report.examples[name][0].task_id for name in plants.values()} == {
+        name: f"faulty-{name}" for name in plants.values()
+    }
+
+
+def test_a_time_range_is_judged_by_what_lies_in_it(settings: Settings, log: Written) -> None:
+    """A loss before the range, one in it, one after it: commands are stamped by the broker as they come."""
+    clock = SystemClock()
+    log.schedule("before", log.now)
+    produce(settings, log.records)
+    since = pass_a_millisecond(clock)
+    done, at = log.life("fine", log.now), len(log.records)
+    log.schedule("inside", log.now)
+    log.records[1:at] = [r._replace(at_ms=since) for r in log.records[1:at]]
+    produce(settings, log.records[1:])
+    until = pass_a_millisecond(clock)
+    sent = len(log.records)
+    log.schedule("after", log.now)
+    produce(settings, log.records[sent:])
+
+    def lost(span: Span) -> set[str]:
+        report = audit(settings, journal=None, clock=LaterClock(), grace_ms=0, span=span)
+        return {example.task_id for example in report.examples.get("lost", ())}
+
+    assert lost(Span()) == {"before", "inside", "after"}
+    assert lost(Span(since_ms=since)) == {"inside", "after"}
+    assert lost(Span(until_ms=until)) == {"before", "inside"}
+    assert lost(Span(since, until)) == {"inside"}
+    assert (
+        audit(settings, journal=None, clock=LaterClock(), grace_ms=0, span=Span(since, until)).as_of_ms
+        == until
+    )
+    assert done.offset >= 0
+
+
+def pass_a_millisecond(clock: SystemClock) -> int:
+    """An instant after everything that was appended, and before everything that will be."""
+    was = clock.wall_ms()
+    while (now := clock.wall_ms()) <= was + 1:
+        pass
+    return now
+
+
+def test_a_full_scratch_directory_is_told_before_anything_is_read(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="--scratch"):
+        audit(settings, journal=None, clock=LaterClock(), scratch=tmp_path / "nowhere")
 
 
 def test_an_acked_command_that_the_log_lost_is_named(
@@ -232,7 +374,8 @@ def test_what_was_aborted_never_happened(settings: Settings, log: Written) -> No
     assert audited(settings).ok
 
     produce_in_transaction(settings, twin.records, commit=True)
-    assert audited(settings).duplicates == 2
+    report = audited(settings)
+    assert (report.duplicates, report.double_outcomes) == (1, 1)
 
 
 def test_records_appended_after_the_start_are_left_alone(

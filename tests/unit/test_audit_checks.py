@@ -17,12 +17,11 @@ from tickstream.model import (
     RunState,
     VerdictKind,
 )
-from tickstream.ops.audit import Report, render
+from tickstream.ops.audit import FAULTS, Report, render
 from tickstream.ops.audit.journal import Acked, Journal
 from tickstream.ops.audit.verdict import judge
 
 DUE = T0 + 1_000
-FAULTS = ("lost", "duplicates", "early", "cancelled_yet_ran")
 
 
 @pytest.fixture
@@ -30,9 +29,21 @@ def log() -> Written:
     return Written()
 
 
-def report_on(log: Written, *acked: Acked, starts: dict[tuple[str, int], int] | None = None) -> Report:
+def report_on(
+    log: Written,
+    *acked: Acked,
+    starts: dict[tuple[str, int], int] | None = None,
+    late_ms: int | None = None,
+) -> Report:
     """The audit a minute after T0, with 5 s of grace."""
-    return judge(log.evidence(starts), Journal(acked), as_of_ms=T0 + 60_000, grace_ms=5_000, session_ms=2_000)
+    return judge(
+        log.evidence(starts),
+        Journal(acked),
+        as_of_ms=T0 + 60_000,
+        grace_ms=5_000,
+        session_ms=2_000,
+        late_ms=late_ms,
+    )
 
 
 def faults(report: Report) -> dict[str, int]:
@@ -247,16 +258,19 @@ def test_surplus_work_of_one_attempt_is_a_duplicate_each(log: Written) -> None:
 
 
 def test_a_further_attempt_is_no_duplicate(log: Written) -> None:
-    rev = log.life("again", DUE)
+    rev = log.schedule("again", DUE)
+    log.work("again", DUE, rev)
+    log.history("again", DUE, rev, Outcome.ATTEMPT_FAILED)
+    log.progress(rev.bucket, commands=rev.offset + 1)
     log.work("again", DUE, rev, attempt=2, decided_ms=DUE + 900)
     assert report_on(log).ok
 
 
 @pytest.mark.parametrize("second", [Outcome.SUCCEEDED, Outcome.DEAD, Outcome.CANCELLED])
-def test_a_second_terminal_outcome_is_a_duplicate(log: Written, second: Outcome) -> None:
+def test_a_second_terminal_outcome_is_one_too_many(log: Written, second: Outcome) -> None:
     rev = log.life("ended twice", DUE)
     log.history("ended twice", DUE, rev, second)
-    assert faults(report_on(log)) == {"duplicates": 1}
+    assert faults(report_on(log)) == {"double_outcomes": 1}
 
 
 def test_cancelled_asked_for_again_and_run_is_no_duplicate(log: Written) -> None:
@@ -266,10 +280,10 @@ def test_cancelled_asked_for_again_and_run_is_no_duplicate(log: Written) -> None
     assert report_on(log, cancelled("on and off", first), cancelled("on and off", second)).ok
 
 
-def test_cancelled_twice_under_one_definition_is_a_duplicate(log: Written) -> None:
+def test_cancelled_twice_under_one_definition_is_one_too_many(log: Written) -> None:
     rev, _ = log.cancelled_life("cancelled twice", DUE)
     log.history("cancelled twice", DUE, rev, Outcome.CANCELLED, attempt=0)
-    assert faults(report_on(log)) == {"duplicates": 1}
+    assert faults(report_on(log)) == {"double_outcomes": 1}
 
 
 # --------------------------------------------------------------------------- redelivered
@@ -308,13 +322,13 @@ def test_attempts_that_follow_one_another_are_counted_and_no_fault(log: Written)
     assert "1  expired: attempts whose worker" in render(report)
 
 
-def test_a_second_end_after_a_retry_is_a_duplicate(log: Written) -> None:
+def test_a_second_end_after_a_retry_is_one_too_many(log: Written) -> None:
     """A late success of the attempt that was given up, recorded beside that of its successor."""
     rev = log.retried_life("ended twice", DUE)
     log.history("ended twice", DUE, rev, Outcome.SUCCEEDED, attempt=2)
     report = report_on(log)
-    assert faults(report) == {"duplicates": 1}
-    assert "2 terminal outcomes" in report.examples["duplicates"][0].what
+    assert faults(report) == {"double_outcomes": 1}
+    assert "2 terminal outcomes" in report.examples["double_outcomes"][0].what
 
 
 def test_a_success_of_an_attempt_that_was_counted_as_failed_is_the_end(log: Written) -> None:
@@ -331,8 +345,8 @@ def test_an_attempt_ends_once(log: Written) -> None:
     log.history("failed twice", DUE, rev, Outcome.ATTEMPT_FAILED)
     log.history("failed twice", DUE, rev, Outcome.LEASE_EXPIRED)
     report = report_on(log)
-    assert faults(report) == {"duplicates": 1}
-    assert report.examples["duplicates"][0].what == "2 ends of attempt 1"
+    assert faults(report) == {"double_outcomes": 1}
+    assert report.examples["double_outcomes"][0].what == "2 ends of attempt 1"
 
 
 def test_surplus_work_of_a_later_attempt_is_a_duplicate(log: Written) -> None:
@@ -477,3 +491,113 @@ def test_a_cancel_sent_again_many_times_is_one_command(log: Written) -> None:
         log.cancel("again", command_id=same)
     log.work("again", DUE + 500, second)
     assert report_on(log, cancelled("again", first)).ok
+
+
+# --------------------------------------------------------------------------- work that nobody asked for
+
+
+def test_work_without_a_command_is_unasked(log: Written) -> None:
+    nowhere = Receipt(log.bucket("out of nothing"), 7, 0)
+    log.work("out of nothing", DUE, nowhere)
+    report = report_on(log)
+    assert faults(report) == {"unasked": 1}
+    assert report.examples["unasked"][0].records == (
+        f"t.work.default[{nowhere.bucket}]@0",
+        f"t.commands[{nowhere.bucket}]@7:0",
+    )
+    purged = {(log.names.commands, nowhere.bucket): 8}
+    assert report_on(log, starts=purged).ok
+
+
+def test_work_of_a_cancel_is_unasked(log: Written) -> None:
+    log.work("stopped", DUE, log.cancel("stopped"))
+    assert faults(report_on(log)) == {"unasked": 1}
+
+
+def test_an_attempt_without_the_one_before_it_is_unasked(log: Written) -> None:
+    rev = log.life("skips one", DUE)
+    log.work("skips one", DUE + 1, rev, attempt=3)
+    assert faults(report_on(log)) == {"unasked": 1}
+    purged = {(log.names.work("default"), 0): 1}
+    assert report_on(log, starts=purged).unasked == 0
+
+
+# --------------------------------------------------------------------------- in order
+
+
+def test_an_older_definition_dispatched_after_a_later_one_is_out_of_order(log: Written) -> None:
+    first = log.schedule("reversed", DUE + 500)
+    second = log.schedule("reversed", DUE)
+    log.work("reversed", DUE, second)
+    log.work("reversed", DUE + 500, first)
+    report = report_on(log)
+    assert faults(report) == {"out_of_order": 1}
+    assert len(report.examples["out_of_order"][0].records) == 2
+
+
+# --------------------------------------------------------------------------- outcomes
+
+
+def test_a_success_that_was_applied_and_left_no_outcome_is_missed(log: Written) -> None:
+    rev = log.schedule("forgotten", DUE)
+    log.work("forgotten", DUE, rev)
+    log.report("forgotten", DUE, DUE + 20)
+    assert report_on(log).ok  # no Progress has it behind itself: it may yet be applied
+    log.progress(rev.bucket, commands=rev.offset + 1)
+    assert faults(report_on(log)) == {"missing_outcomes": 1}
+    log.work("forgotten", DUE, rev, attempt=2)
+    assert report_on(log).ok  # the success may have come too late to count
+
+
+def test_a_success_of_work_that_was_never_dispatched_proves_nothing(log: Written) -> None:
+    log.report("made up", DUE, DUE + 20)
+    log.progress(log.bucket("made up"))
+    assert report_on(log).ok
+
+
+def test_an_attempt_dispatched_after_the_end(log: Written) -> None:
+    rev = log.life("ended", DUE)
+    log.work("ended", DUE, rev, attempt=2)
+    report = report_on(log)
+    assert faults(report) == {"after_the_end": 1}
+    assert report.examples["after_the_end"][0].records == (
+        f"t.history[{rev.bucket}]@0",
+        f"t.work.default[{(rev.bucket + 1) % 4}]@0",
+    )
+
+
+# --------------------------------------------------------------------------- late
+
+
+def test_only_what_is_beyond_the_bound_is_late(log: Written) -> None:
+    log.life("in time", DUE, started_after=1_000)
+    log.life("late", DUE, started_after=1_001)
+    rev = log.schedule("dispatched late", DUE)
+    log.work("dispatched late", DUE, rev, decided_ms=DUE + 1_002)
+    assert report_on(log).ok
+    report = report_on(log, late_ms=1_000)
+    assert faults(report) == {"late": 2}
+    told = {example.task_id: example.what for example in report.examples["late"]}
+    assert told["late"] == "dispatched 5 ms after it was due, started 1001 ms after"
+    assert told["dispatched late"] == "dispatched 1002 ms after it was due"
+
+
+def test_an_instant_in_the_past_is_late_counted_from_its_acceptance(log: Written) -> None:
+    log.now = DUE + 30_000
+    rev = log.schedule("asked for late", DUE)
+    log.work("asked for late", DUE, rev, decided_ms=DUE + 30_500)
+    assert report_on(log, late_ms=1_000).ok
+
+
+# --------------------------------------------------------------------------- set aside
+
+
+def test_a_command_in_dead_letter_is_set_aside_not_lost(log: Written) -> None:
+    command_id = log.new_id()
+    log.schedule("poisoned", DUE, command_id=command_id)
+    assert faults(report_on(log)) == {"lost": 1}
+    log.set_aside("poisoned", DUE, command_id)
+    report = report_on(log)
+    assert report.ok
+    assert (report.set_aside, report.scheduled) == (1, 0)
+    assert "1  set aside in dead-letter, with an alarm" in render(report)

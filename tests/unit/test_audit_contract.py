@@ -6,7 +6,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "tickstream"
-SHELL = {"__init__", "reader"}
+SHELL = {"__init__", "reader", "scratch"}
 """Modules of the audit that may do I/O."""
 ALLOWED = {"tickstream.codec", "tickstream.model", "tickstream.topics"}
 

@@ -3,7 +3,7 @@
 from tests.audit_history import T0, Written
 from tickstream.ops.audit import Report, render
 from tickstream.ops.audit.journal import Journal, Kill
-from tickstream.ops.audit.lateness import nearest_rank
+from tickstream.ops.audit.lateness import Histogram
 from tickstream.ops.audit.verdict import judge
 
 KILL = T0 + 10_000
@@ -28,12 +28,29 @@ def moved(log: Written, bucket: int, claimed: int, committed: int) -> None:
     alive(log, bucket, committed, T0 + 30_000)
 
 
+def histogram(*ms: int) -> Histogram:
+    counted = Histogram()
+    for one in ms:
+        counted.add(one)
+    return counted
+
+
 def test_nearest_rank() -> None:
-    assert nearest_rank([], 99) is None
-    assert nearest_rank([7], 50) == 7
-    assert nearest_rank(list(range(1, 101)), 50) == 50
-    assert nearest_rank(list(range(1, 101)), 99) == 99
-    assert nearest_rank(list(range(1, 102)), 99) == 100
+    assert histogram().nearest_rank(99) is None
+    assert histogram(7).nearest_rank(50) == 7
+    assert histogram(*range(1, 101)).nearest_rank(50) == 50
+    assert histogram(*range(1, 101)).nearest_rank(99) == 99
+    assert histogram(*range(1, 102)).nearest_rank(99) == 100
+
+
+def test_long_times_are_counted_to_a_two_thousandth_and_their_number_costs_nothing() -> None:
+    counted = histogram(*range(0, 40_000_000, 37))
+    assert counted.count > 1_000_000
+    assert len(counted._counts) < 35_000
+    exact = sorted(range(0, 40_000_000, 37))[counted.count // 2]
+    assert abs(counted.nearest_rank(50) - exact) <= exact / 2_048
+    assert histogram(-3, -2, 5).nearest_rank(50) == -2
+    assert histogram(4_095, 123_456).max_ms == 123_456
 
 
 def test_percentiles_are_over_first_runs_only() -> None:

@@ -139,6 +139,16 @@ class Admin:
             for tp, f in futures.items()
         }
 
+    def offsets_at(self, partitions: Sequence[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int]:
+        """(topic, partition) → offset of the first record at or after the instant; without those that have none."""
+        wanted = {TopicPartition(t, p): OffsetSpec.for_timestamp(at_ms) for t, p in partitions}
+        futures = self._client.list_offsets(wanted)
+        found = {
+            (tp.topic, tp.partition): self._result(f, f"offset of {tp.topic} at {at_ms}").offset
+            for tp, f in futures.items()
+        }
+        return {place: offset for place, offset in found.items() if offset >= 0}
+
     def probe_ends(self, partitions: Sequence[tuple[str, int]]) -> EndProbe:
         """Ask for the ends without waiting for the answer."""
         return EndProbe(self._client, partitions)

@@ -1,7 +1,8 @@
-"""The promises as constraints over the evidence, one small check each, in the manner of a Jepsen checker.
+"""The promises as constraints over one task's history, one small check each, in the manner of a Jepsen checker.
 
 A check says what must never be seen in the topics; it knows nothing of how a dispatcher avoids it.
-Each yields one Example per case. Only codec, model and topics may enter here.
+Each yields one Example per case. What is counted and is no fault is in counts.py. Only model may
+enter here.
 """
 
 from __future__ import annotations
@@ -9,94 +10,115 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tickstream.model import NEVER, Outcome, Rev, VerdictKind
-from tickstream.ops.audit.fates import Judge, find_command
-from tickstream.ops.audit.fold import Asked, Dispatched, Ended, Evidence, TaskEvidence
-from tickstream.ops.audit.journal import Acked, Journal
+from tickstream.model import NEVER, Outcome, Rev, Verb, VerdictKind
+from tickstream.ops.audit.facts import Acked, Asked, Dispatched, Ended
+from tickstream.ops.audit.fates import Fates, find_command
+from tickstream.ops.audit.history import Case
+from tickstream.ops.audit.lateness import first_starts
 from tickstream.ops.audit.report import Example
 
 # --------------------------------------------------------------------------- G1, G4: nothing is lost
 
 
-def lost_schedule(judge: Judge, task_id: str, task: TaskEvidence, command: Asked) -> Example:
+def lost_schedule(case: Case, command: Asked) -> Example:
     """A Schedule whose fate is LOST, with what the changelog says of it."""
-    evidence = judge.evidence
-    bucket = evidence.bucket_of(task_id)
-    timeline = evidence.timelines.get(bucket)
-    if timeline is None or timeline.work_number_past(command.rev) is None:
+    if case.timeline.work_number_past(command.rev) is None:
         state = "no Progress has it behind itself: not applied yet"
-    elif task.waiting_for == command.when:
-        state = f"{evidence.names.timers} still has it waiting"
+    elif case.history.waiting_for == command.when:
+        state = f"{case.bounds.names.timers} still has it waiting"
     else:
         state = "applied, and waiting no more"
-    return Example(
-        task_id,
-        command.when,
-        f"accepted, due, no work; {state}",
-        (_command_at(evidence, bucket, command.rev),),
-    )
+    what = f"accepted, due, no work; {state}"
+    return Example(case.history.task_id, command.when, what, (case.command_at(command.rev),))
 
 
-def overdue_without_command(judge: Judge) -> Iterator[Example]:
-    """A task that waits for an instant long past, where its command is purged and only the state speaks."""
-    evidence = judge.evidence
-    for task_id, task in evidence.tasks.items():
-        due = NEVER < task.waiting_for <= judge.cutoff_ms
-        if due and not task.asked and all(w.occurrence_ts != task.waiting_for for w in task.dispatched):
-            where = f"{evidence.names.timers}[{evidence.bucket_of(task_id)}]"
-            yield Example(task_id, task.waiting_for, "waiting, due, no work", (where,))
+def overdue(case: Case) -> Iterator[Example]:
+    """What the last TaskState has waiting long past its instant.
+
+    An occurrence whose command is purged, so that only the state speaks; and a further attempt,
+    without which its occurrence has no end.
+    """
+    history, cutoff_ms = case.history, case.bounds.cutoff_ms
+    waiting = history.waiting_for
+    due = NEVER < waiting <= cutoff_ms and not history.asked
+    if due and all(work.occurrence_ts != waiting for work in history.dispatched):
+        yield Example(history.task_id, waiting, "waiting, due, no work", (case.state_at(),))
+    for retry in history.retries:
+        if retry.at_ms <= cutoff_ms:
+            what = f"attempt {retry.attempt} waits since {retry.at_ms}, no work"
+            yield Example(history.task_id, retry.occurrence_ts, what, (case.state_at(),))
 
 
-def overdue_retries(judge: Judge) -> Iterator[Example]:
-    """An attempt that a TaskState has waiting for its time long past it: an occurrence left without its end."""
-    evidence = judge.evidence
-    for task_id, task in evidence.tasks.items():
-        for retry in task.retries:
-            if retry.at_ms <= judge.cutoff_ms:
-                where = f"{evidence.names.timers}[{evidence.bucket_of(task_id)}]"
-                what = f"attempt {retry.attempt} waits since {retry.at_ms}, no work"
-                yield Example(task_id, retry.occurrence_ts, what, (where,))
-
-
-def missing_receipts(evidence: Evidence, journal: Journal) -> Iterator[Example]:
-    """A command that was acked to a client and is not where its receipt says (unless purged since)."""
-    topic = evidence.names.commands
-    for entry in journal.acked:
+def missing_receipts(case: Case) -> Iterator[Example]:
+    """A command that was acked to a client and is not where its receipt says (unless it was not read, or purged since)."""
+    topic = case.bounds.names.commands
+    for entry in case.history.acked:
         receipt = entry.receipt
         place = Rev(receipt.offset, receipt.item)
-        purged = receipt.offset < evidence.starts.get((topic, receipt.bucket), 0)
-        if (
-            not purged
-            and (receipt.bucket, place) not in evidence.misplaced
-            and not _is_there(evidence, entry)
-        ):
-            where = _command_at(evidence, receipt.bucket, place)
+        unread = not case.bounds.holds(topic, receipt.bucket, receipt.offset)
+        elsewhere = any((m.bucket, m.rev) == (receipt.bucket, place) for m in case.history.misplaced)
+        if not unread and not elsewhere and not _is_there(case, entry):
+            where = case.command_at(place, receipt.bucket)
             yield Example(entry.task_id, entry.run_at_ms, "acked, and not in the log", (where,))
 
 
-def _is_there(evidence: Evidence, entry: Acked) -> bool:
-    command = find_command(evidence, entry)
+def _is_there(case: Case, entry: Acked) -> bool:
+    command = find_command(case.history, entry)
     return command is not None and command.when == entry.run_at_ms
 
 
-# --------------------------------------------------------------------------- G4, G5: nothing happens twice
+# --------------------------------------------------------------------------- G4: one work record, and for a reason
 
 
-def surplus_work(evidence: Evidence) -> Iterator[Example]:
+def surplus_work(case: Case) -> Iterator[Example]:
     """More than one committed Work record of one (task, occurrence, attempt): one case per surplus record."""
-    for task_id, task in evidence.tasks.items():
-        if len(task.dispatched) < 2:
-            continue
-        groups: dict[tuple[int, int], list[Dispatched]] = defaultdict(list)
-        for work in task.dispatched:
-            groups[work.occurrence_ts, work.attempt].append(work)
-        for (occurrence_ts, attempt), works in groups.items():
-            what = f"{len(works)} work records of attempt {attempt}"
-            case = Example(task_id, occurrence_ts, what, tuple(map(_work_at, works)))
-            yield from [case] * (len(works) - 1)
+    groups: dict[tuple[int, int], list[Dispatched]] = defaultdict(list)
+    for work in case.history.dispatched:
+        groups[work.occurrence_ts, work.attempt].append(work)
+    for (occurrence_ts, attempt), works in groups.items():
+        what = f"{len(works)} work records of attempt {attempt}"
+        records = tuple(map(case.work_at, works))
+        yield from [Example(case.history.task_id, occurrence_ts, what, records)] * (len(works) - 1)
 
 
-def surplus_outcomes(evidence: Evidence) -> Iterator[Example]:
+def unasked_work(case: Case) -> Iterator[Example]:
+    """Work that no command asked for, or an attempt that no attempt went before."""
+    history, bounds = case.history, case.bounds
+    commands = {command.rev: command for command in history.asked}
+    attempts = {(work.occurrence_ts, work.attempt) for work in history.dispatched}
+    for work in history.dispatched:
+        if work.decided_ms > bounds.cutoff_ms:
+            continue  # its command may lie beyond the end that was read
+        command = commands.get(work.rev)
+        what = ""
+        if command is None and bounds.holds(bounds.names.commands, history.bucket, work.rev.offset):
+            what = "work of a definition that no command made"
+        elif command is not None and command.verb is Verb.CANCEL:
+            what = "work of a definition that is a Cancel"
+        elif (
+            work.attempt > 1
+            and (work.occurrence_ts, work.attempt - 1) not in attempts
+            and not bounds.any_work_cut()
+        ):
+            what = f"attempt {work.attempt} without attempt {work.attempt - 1}"
+        if what:
+            records = (case.work_at(work), case.command_at(work.rev))
+            yield Example(history.task_id, work.occurrence_ts, what, records)
+
+
+def unreasoned_skips(case: Case) -> Iterator[Example]:
+    """An occurrence that is recorded as skipped, and no word why."""
+    for end in case.history.ended:
+        if end.outcome.value == "SKIPPED" and not end.reason:
+            yield Example(
+                case.history.task_id, end.occurrence_ts, "skipped without a reason", (case.history_at(end),)
+            )
+
+
+# --------------------------------------------------------------------------- G5: one end
+
+
+def surplus_outcomes(case: Case) -> Iterator[Example]:
     """More than one end of one occurrence, or of one attempt of it: one case per surplus record.
 
     An attempt that failed or lost its lease has ended, and its occurrence has not; a success that
@@ -104,29 +126,23 @@ def surplus_outcomes(evidence: Evidence) -> Iterator[Example]:
     The same instant may be cancelled before its dispatch, asked for again, and then run or be
     cancelled again: such a cancellation counts once per definition (rev).
     """
-    for task_id, task in evidence.tasks.items():
-        if len(task.ended) < 2:
-            continue
-        yield from _surplus_attempts(evidence, task_id, task)
-        groups: dict[int, list[Ended]] = defaultdict(list)
-        for end in task.ended:
-            if end.outcome.terminal:
-                groups[end.occurrence_ts].append(end)
-        for occurrence_ts, ends in groups.items():
-            records = tuple(_history_at(evidence, task_id, end) for end in ends)
-            case = Example(task_id, occurrence_ts, f"{len(ends)} terminal outcomes", records)
-            yield from [case] * _surplus(ends)
+    if len(case.history.ended) < 2:
+        return
+    attempts: dict[tuple[int, int, Rev], list[Ended]] = defaultdict(list)
+    occurrences: dict[int, list[Ended]] = defaultdict(list)
+    for end in case.history.ended:
+        if end.outcome.terminal:
+            occurrences[end.occurrence_ts].append(end)
+        else:
+            attempts[end.occurrence_ts, end.attempt, end.rev].append(end)
+    for (occurrence_ts, attempt, _), ends in attempts.items():
+        yield from _ends(case, occurrence_ts, f"{len(ends)} ends of attempt {attempt}", ends, len(ends) - 1)
+    for occurrence_ts, ends in occurrences.items():
+        yield from _ends(case, occurrence_ts, f"{len(ends)} terminal outcomes", ends, _surplus(ends))
 
 
-def _surplus_attempts(evidence: Evidence, task_id: str, task: TaskEvidence) -> Iterator[Example]:
-    groups: dict[tuple[int, int, Rev], list[Ended]] = defaultdict(list)
-    for end in task.ended:
-        if not end.outcome.terminal:
-            groups[end.occurrence_ts, end.attempt, end.rev].append(end)
-    for (occurrence_ts, attempt, _), ends in groups.items():
-        records = tuple(_history_at(evidence, task_id, end) for end in ends)
-        case = Example(task_id, occurrence_ts, f"{len(ends)} ends of attempt {attempt}", records)
-        yield from [case] * (len(ends) - 1)
+def _ends(case: Case, occurrence_ts: int, what: str, ends: list[Ended], count: int) -> list[Example]:
+    return [Example(case.history.task_id, occurrence_ts, what, tuple(map(case.history_at, ends)))] * count
 
 
 def _surplus(ends: list[Ended]) -> int:
@@ -137,94 +153,131 @@ def _surplus(ends: list[Ended]) -> int:
     return len(ends) - allowed
 
 
-def redelivered(evidence: Evidence) -> Iterator[Example]:
-    """Runs beyond the first of one attempt: at-least-once at work (G5), no fault."""
-    for task_id, task in evidence.tasks.items():
-        if len(task.ran) < 2:
+def missing_outcomes(case: Case) -> Iterator[Example]:
+    """A success that was reported and applied, and no outcome of its occurrence.
+
+    Unless the next attempt was dispatched: then the success may have come too late to count.
+    """
+    history, bounds = case.history, case.bounds
+    if bounds.cut(bounds.names.history, history.bucket):
+        return
+    # Progress and outcome are committed together; but what is as young as the grace may be half read.
+    applied = case.timeline.reports_applied(bounds.cutoff_ms)
+    ended = {end.occurrence_ts for end in history.ended if end.outcome.terminal}
+    attempts = {(work.occurrence_ts, work.attempt) for work in history.dispatched}
+    told: set[int] = set()
+    for run in history.ran:
+        of = (run.occurrence_ts, run.attempt)
+        overtaken = (run.occurrence_ts, run.attempt + 1) in attempts
+        counts = run.succeeded and run.offset < applied and of in attempts and not overtaken
+        if counts and run.occurrence_ts not in ended | told:
+            told.add(run.occurrence_ts)
+            what = f"attempt {run.attempt} succeeded, and no outcome is recorded"
+            yield Example(history.task_id, run.occurrence_ts, what, (case.report_at(run.offset),))
+
+
+def attempts_after_the_end(case: Case) -> Iterator[Example]:
+    """An attempt dispatched after its occurrence had ended.
+
+    After: numbered above the first Progress that has the outcome behind itself. A second record of an
+    attempt that had been made is a duplicate instead.
+    """
+    by_occurrence = _by_occurrence(case)
+    for end in case.history.ended:
+        if not end.outcome.terminal or end.attempt == 0:
             continue
-        groups: dict[tuple[int, int], dict[bytes, int]] = defaultdict(dict)
-        for run in task.ran:
-            groups[run.occurrence_ts, run.attempt].setdefault(run.run_id, run.offset)
-        for (occurrence_ts, attempt), runs in groups.items():
-            what = f"{len(runs)} runs of attempt {attempt}"
-            records = tuple(_report_at(evidence, task_id, offset) for offset in runs.values())
-            yield from [Example(task_id, occurrence_ts, what, records)] * (len(runs) - 1)
-
-
-def retried(evidence: Evidence) -> Iterator[Example]:
-    """Attempts beyond the first, whatever ended the one before (failed, expired, handed back): no fault."""
-    for task_id, task in evidence.tasks.items():
-        for work in task.dispatched:
-            if work.attempt > 1:
-                what = f"attempt {work.attempt}"
-                yield Example(task_id, work.occurrence_ts, what, (_work_at(work),))
-
-
-def expired(evidence: Evidence) -> Iterator[Example]:
-    """Attempts whose lease expired and that were not the last: a worker died or hung, no fault."""
-    for task_id, task in evidence.tasks.items():
-        for end in task.ended:
-            if end.outcome is Outcome.LEASE_EXPIRED:
-                what = f"the lease of attempt {end.attempt} expired"
-                yield Example(task_id, end.occurrence_ts, what, (_history_at(evidence, task_id, end),))
+        last_number = case.timeline.work_number_with(end.number)
+        for work in by_occurrence.get((end.occurrence_ts, end.rev), ()):
+            later = last_number is not None and work.work_number > last_number
+            if later and work.attempt > end.attempt:
+                what = f"attempt {work.attempt} was dispatched after the end"
+                records = (case.history_at(end), case.work_at(work))
+                yield Example(case.history.task_id, end.occurrence_ts, what, records)
 
 
 # --------------------------------------------------------------------------- G3: nothing is early
 
 
-def early(evidence: Evidence) -> Iterator[Example]:
+def early(case: Case) -> Iterator[Example]:
     """An occurrence that was dispatched or started before its instant; one case each.
 
     The start is taken from the worker's clock: one that is behind the dispatcher's shows here too.
     """
-    for task_id, task in evidence.tasks.items():
-        found: dict[int, list[str]] = defaultdict(list)
-        for work in task.dispatched:
-            if work.decided_ms < work.occurrence_ts:
-                found[work.occurrence_ts].append(_work_at(work))
-        for run in task.ran:
-            if NEVER < run.started_ms < run.occurrence_ts:
-                found[run.occurrence_ts].append(_report_at(evidence, task_id, run.offset))
-        for occurrence_ts, records in found.items():
-            yield Example(task_id, occurrence_ts, "before its instant", tuple(records))
+    found: dict[int, list[str]] = defaultdict(list)
+    for work in case.history.dispatched:
+        if work.decided_ms < work.occurrence_ts:
+            found[work.occurrence_ts].append(case.work_at(work))
+    for run in case.history.ran:
+        if NEVER < run.started_ms < run.occurrence_ts:
+            found[run.occurrence_ts].append(case.report_at(run.offset))
+    for occurrence_ts, records in found.items():
+        yield Example(case.history.task_id, occurrence_ts, "before its instant", tuple(records))
 
 
-# --------------------------------------------------------------------------- G2: cancelled stays cancelled
+# --------------------------------------------------------------------------- G2: in order, in time, and a word kept
 
 
-def cancelled_yet_ran(judge: Judge) -> Iterator[Example]:
-    """Work of a definition of which the system said that it is cancelled; one case per occurrence."""
-    for task_id, task in judge.evidence.tasks.items():
-        if not task.dispatched:
+def late(case: Case) -> Iterator[Example]:
+    """An occurrence whose first attempt was dispatched, or first run started, beyond the bound.
+
+    Counted from its instant, or from its command's acceptance where that came later.
+    """
+    bound = case.bounds.late_ms
+    if bound is None:
+        return
+    accepted = {command.rev: command.accepted_ms for command in case.history.asked}
+    started = first_starts(case.history)
+    for work in case.history.dispatched:
+        due_ms = max(work.occurrence_ts, accepted.get(work.rev, work.occurrence_ts))
+        if work.attempt > 1 or case.bounds.excluded(due_ms):
             continue
-        found: dict[int, list[str]] = defaultdict(list)
-        for cancel, work in _work_despite_cancel(judge, task_id, task):
-            found[work.occurrence_ts] += [
-                _command_at(judge.evidence, judge.evidence.bucket_of(task_id), cancel.rev),
-                _work_at(work),
-            ]
-        for end, work in _work_despite_history(task):
-            found[work.occurrence_ts] += [_history_at(judge.evidence, task_id, end), _work_at(work)]
-        for occurrence_ts, records in found.items():
-            what = "cancelled, and dispatched all the same"
-            yield Example(task_id, occurrence_ts, what, tuple(dict.fromkeys(records)))
+        start_ms = started.get(work.occurrence_ts, work.decided_ms)
+        if max(work.decided_ms, start_ms) - due_ms > bound:
+            what = f"dispatched {work.decided_ms - due_ms} ms after it was due"
+            if work.occurrence_ts in started:
+                what += f", started {start_ms - due_ms} ms after"
+            yield Example(case.history.task_id, work.occurrence_ts, what, (case.work_at(work),))
 
 
-def _work_despite_cancel(
-    judge: Judge, task_id: str, task: TaskEvidence
-) -> Iterator[tuple[Asked, Dispatched]]:
+def out_of_order(case: Case) -> Iterator[Example]:
+    """A definition dispatched for the first time after a later definition of the task was."""
+    newest: Dispatched | None = None
+    firsts = (work for work in case.history.dispatched if work.attempt == 1)
+    for work in sorted(firsts, key=lambda work: work.work_number):
+        if newest is not None and work.rev < newest.rev:
+            what = "dispatched after a definition that was made later"
+            records = (case.work_at(newest), case.work_at(work))
+            yield Example(case.history.task_id, work.occurrence_ts, what, records)
+        else:
+            newest = work
+
+
+def cancelled_yet_ran(case: Case, fates: Fates) -> Iterator[Example]:
+    """Work of a definition of which the system said that it is cancelled; one case per occurrence."""
+    if not case.history.dispatched:
+        return
+    found: dict[int, list[str]] = defaultdict(list)
+    for cancel, work in _work_despite_cancel(case, fates):
+        found[work.occurrence_ts] += [case.command_at(cancel.rev), case.work_at(work)]
+    for end, work in _work_despite_history(case):
+        found[work.occurrence_ts] += [case.history_at(end), case.work_at(work)]
+    for occurrence_ts, records in found.items():
+        what = "cancelled, and dispatched all the same"
+        yield Example(case.history.task_id, occurrence_ts, what, tuple(dict.fromkeys(records)))
+
+
+def _work_despite_cancel(case: Case, fates: Fates) -> Iterator[tuple[Asked, Dispatched]]:
     """Every Cancel answered `cancelled` with each Work record that breaks the answer's word.
 
     That is: work of the definition that stood when the Cancel came, whenever it was dispatched; and
     first attempts of any definition before the Cancel, numbered above the first Progress that has
     the Cancel behind itself. Earlier definitions may rightly have been dispatched before it.
     """
-    timeline = judge.evidence.timelines.get(judge.evidence.bucket_of(task_id))
-    for cancel, definition in judge.effective_cancels(task_id, task):
-        if judge.verdicts.of(cancel) is not VerdictKind.CANCELLED:
+    for cancel, definition in fates.effective_cancels():
+        if fates.verdict_of(cancel) is not VerdictKind.CANCELLED:
             continue
-        last_number = timeline.work_number_past(cancel.rev) if timeline else None
-        for work in task.dispatched:
+        last_number = case.timeline.work_number_past(cancel.rev)
+        for work in case.history.dispatched:
             of_definition = definition is not None and work.rev == definition.rev
             after_cancel = (
                 last_number is not None
@@ -236,32 +289,21 @@ def _work_despite_cancel(
                 yield cancel, work
 
 
-def _work_despite_history(task: TaskEvidence) -> Iterator[tuple[Ended, Dispatched]]:
+def _work_despite_history(case: Case) -> Iterator[tuple[Ended, Dispatched]]:
     """Every outcome `cancelled` of a never dispatched occurrence, with its work under the same definition."""
-    for end in filter(_cancelled_undispatched, task.ended):
-        for work in task.dispatched:
-            if (work.occurrence_ts, work.rev) == (end.occurrence_ts, end.rev):
-                yield end, work
+    by_occurrence = _by_occurrence(case)
+    for end in filter(_cancelled_undispatched, case.history.ended):
+        for work in by_occurrence.get((end.occurrence_ts, end.rev), ()):
+            yield end, work
+
+
+def _by_occurrence(case: Case) -> dict[tuple[int, Rev], list[Dispatched]]:
+    """The work of each occurrence under each definition: a task may have had thousands."""
+    found: dict[tuple[int, Rev], list[Dispatched]] = defaultdict(list)
+    for work in case.history.dispatched:
+        found[work.occurrence_ts, work.rev].append(work)
+    return found
 
 
 def _cancelled_undispatched(end: Ended) -> bool:
     return end.outcome is Outcome.CANCELLED and end.attempt == 0
-
-
-# --------------------------------------------------------------------------- where to look
-
-
-def _command_at(evidence: Evidence, bucket: int, rev: Rev) -> str:
-    return f"{evidence.names.commands}[{bucket}]@{rev.offset}:{rev.item}"
-
-
-def _report_at(evidence: Evidence, task_id: str, offset: int) -> str:
-    return f"{evidence.names.reports}[{evidence.bucket_of(task_id)}]@{offset}"
-
-
-def _history_at(evidence: Evidence, task_id: str, end: Ended) -> str:
-    return f"{evidence.names.history}[{evidence.bucket_of(task_id)}]@{end.offset}"
-
-
-def _work_at(work: Dispatched) -> str:
-    return f"{work.topic}[{work.partition}]@{work.offset}"

@@ -6,22 +6,12 @@ One JSON object a line. Only parsing; where the lines come from is reader.py's, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tickstream.model import NEVER, Receipt, VerdictKind
-
-
-class Acked(NamedTuple):
-    """A command that the broker acknowledged to the client."""
-
-    task_id: str
-    run_at_ms: int
-    """NEVER for a Cancel."""
-    receipt: Receipt
-    verdict: VerdictKind | None
-    """The answer, where the client waited for it."""
+from tickstream.ops.audit.facts import Acked
 
 
 class Kill(NamedTuple):
@@ -46,12 +36,22 @@ class Journal:
 
 
 def parse_journal(lines: Iterable[str]) -> Journal:
-    """The journal in `lines`: objects of type `schedule`, `cancel` or `kill`; empty lines are skipped.
+    """The whole journal in `lines`. Raises ValueError that names the line."""
+    acked: list[Acked] = []
+    kills: list[Kill] = []
+    for entry in entries(lines):
+        if isinstance(entry, Kill):
+            kills.append(entry)
+        else:
+            acked.append(entry)
+    return Journal(tuple(acked), tuple(kills))
+
+
+def entries(lines: Iterable[str]) -> Iterator[Acked | Kill]:
+    """What `lines` say: objects of type `schedule`, `cancel` or `kill`; empty lines are skipped.
 
     Raises ValueError that names the line.
     """
-    acked: list[Acked] = []
-    kills: list[Kill] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -59,18 +59,18 @@ def parse_journal(lines: Iterable[str]) -> Journal:
             entry = json.loads(line)
             match entry["type"]:
                 case "schedule":
-                    acked.append(_acked(entry, int(entry["run_at_ms"])))
+                    found: Acked | Kill = _acked(entry, int(entry["run_at_ms"]))
                 case "cancel":
-                    acked.append(_acked(entry, NEVER))
+                    found = _acked(entry, NEVER)
                 case "kill":
-                    kills.append(Kill(entry["role"], int(entry["at_ms"])))
+                    found = Kill(entry["role"], int(entry["at_ms"]))
                 case other:
                     raise ValueError(f"type {other!r} is none of schedule, cancel, kill")
         except KeyError as error:
             raise ValueError(f"line {number}: {error} is missing") from error
         except (TypeError, ValueError) as error:
             raise ValueError(f"line {number}: {error}") from error
-    return Journal(tuple(acked), tuple(kills))
+        yield found
 
 
 def _acked(entry: dict[str, Any], run_at_ms: int) -> Acked:

@@ -17,22 +17,22 @@ it, moved or not. No lane moved: nothing is left out.
 
 Compaction drops old Progress and Claim records: a kill that lies further back than the changelog's
 head (an hour, or 64 MiB a bucket) is read from what is left, and its take-over looks longer.
-Only codec, model and topics may enter here.
+Only model may enter here.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tickstream.model import NEVER, lane_of
-from tickstream.ops.audit.fold import BucketTimeline, Evidence
+from tickstream.ops.audit.history import BucketTimeline, TaskHistory
 
 STRAGGLER_MS: Final = 250
 TAKEOVER_ALLOWANCE_MS: Final = 2_000
 """Promised: a dead dispatcher's lanes commit again within its session plus this."""
+_EXACT_BITS: Final = 12
 
 
 class TakeOver(NamedTuple):
@@ -48,36 +48,52 @@ class TakeOver(NamedTuple):
         return self.ended_ms - self.killed_ms
 
 
-class Lateness(NamedTuple):
-    """Percentiles by nearest rank, in ms; None where nothing counts."""
+class Standstill(NamedTuple):
+    """What one bucket's timeline says of a kill."""
 
-    p50_ms: int | None
-    p99_ms: int | None
-    max_ms: int | None
-    counted: int
-    excluded_count: int
-
-    @property
-    def excluded(self) -> float:
-        """Share that the percentiles leave out."""
-        total = self.counted + self.excluded_count
-        return self.excluded_count / total if total else 0.0
+    resumed_ms: int | None
+    """First commit of an heir; None: there was none."""
+    dead: bool
+    """Nobody committed after the kill."""
 
 
-def take_overs(evidence: Evidence, killed_ms: int, session_ms: int) -> list[TakeOver]:
-    """The lanes that moved because of the kill at `killed_ms`."""
-    timelines = evidence.timelines
-    log_end_ms = max((t.progress_ms[-1] for t in timelines.values() if t.progress_ms), default=killed_ms)
-    first_commit: dict[int, int] = {}
-    for bucket, timeline in timelines.items():
-        ended_ms = _first_commit_of_heir(timeline, killed_ms)
-        if ended_ms is None and not _commits_after(timeline, killed_ms + STRAGGLER_MS):
-            stuck = log_end_ms > killed_ms + session_ms + TAKEOVER_ALLOWANCE_MS
-            ended_ms = log_end_ms if stuck else None
-        if ended_ms is not None:
-            lane = lane_of(bucket, evidence.layout.lanes)
-            first_commit[lane] = min(ended_ms, first_commit.get(lane, ended_ms))
-    return [TakeOver(lane, killed_ms, ended_ms) for lane, ended_ms in sorted(first_commit.items())]
+def standstills(timeline: BucketTimeline, kills_ms: Sequence[int]) -> list[Standstill]:
+    """Of each kill."""
+    return [
+        Standstill(
+            _first_commit_of_heir(timeline, killed_ms), not _commits_after(timeline, killed_ms + STRAGGLER_MS)
+        )
+        for killed_ms in kills_ms
+    ]
+
+
+def take_overs(
+    found: Mapping[int, Sequence[Standstill]],
+    kills_ms: Sequence[int],
+    *,
+    lanes: int,
+    session_ms: int,
+    log_end_ms: int | None,
+) -> list[TakeOver]:
+    """The lanes that moved because of each kill, from what each bucket says (`found`: bucket → of each kill).
+
+    `log_end_ms`: the last commit of all, None: there is none.
+    """
+    moved: list[TakeOver] = []
+    for number, killed_ms in enumerate(kills_ms):
+        end_ms = killed_ms if log_end_ms is None else log_end_ms
+        stuck = end_ms > killed_ms + session_ms + TAKEOVER_ALLOWANCE_MS
+        first_commit: dict[int, int] = {}
+        for bucket, of_kills in found.items():
+            standstill = of_kills[number]
+            ended_ms = standstill.resumed_ms
+            if ended_ms is None and standstill.dead and stuck:
+                ended_ms = end_ms
+            if ended_ms is not None:
+                lane = lane_of(bucket, lanes)
+                first_commit[lane] = min(ended_ms, first_commit.get(lane, ended_ms))
+        moved += [TakeOver(lane, killed_ms, ended_ms) for lane, ended_ms in sorted(first_commit.items())]
+    return moved
 
 
 def _first_commit_of_heir(timeline: BucketTimeline, killed_ms: int) -> int | None:
@@ -107,28 +123,60 @@ def exclusion_windows(
     return windows
 
 
-def lateness_of(evidence: Evidence, windows: Sequence[tuple[int, int]]) -> Lateness:
-    """Lateness over every occurrence that ran."""
-    counted, excluded = array("q"), array("q")
-    for task in evidence.tasks.values():
-        started: dict[int, int] = {}
-        for run in task.ran:
-            if run.started_ms == NEVER:
-                continue
+def first_starts(history: TaskHistory) -> dict[int, int]:
+    """occurrence_ts → when its first reported run started, whatever the attempt."""
+    started: dict[int, int] = {}
+    for run in history.ran:
+        if run.started_ms != NEVER:
             started[run.occurrence_ts] = min(run.started_ms, started.get(run.occurrence_ts, run.started_ms))
-        for occurrence_ts, started_ms in started.items():
+    return started
+
+
+class Histogram:
+    """Counts of times in ms: exact to 4 s, then to 1/2,048 of the value. Its size does not grow with the count."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.max_ms: int | None = None
+        self._counts: Counter[int] = Counter()
+
+    def add(self, ms: int) -> None:
+        """Count one."""
+        self.count += 1
+        self.max_ms = ms if self.max_ms is None else max(ms, self.max_ms)
+        surplus = max(0, abs(ms).bit_length() - _EXACT_BITS)
+        self._counts[ms >> surplus << surplus] += 1
+
+    def nearest_rank(self, percent: int) -> int | None:
+        """The smallest value that `percent` % of all do not exceed; None of none."""
+        rank = (self.count * percent + 99) // 100
+        for ms in sorted(self._counts):
+            rank -= self._counts[ms]
+            if rank <= 0:
+                return ms
+        return None
+
+
+class Lateness:
+    """First start of each occurrence minus its instant: those that count, and those inside a window."""
+
+    def __init__(self) -> None:
+        self.counted = Histogram()
+        self.excluded = Histogram()
+
+    def add(self, history: TaskHistory, windows: Iterable[tuple[int, int]]) -> None:
+        """Count a task's occurrences."""
+        for occurrence_ts, started_ms in first_starts(history).items():
             inside = any(first <= occurrence_ts <= last for first, last in windows)
-            (excluded if inside else counted).append(started_ms - occurrence_ts)
-    ranked = sorted(counted)
-    return Lateness(
-        nearest_rank(ranked, 50),
-        nearest_rank(ranked, 99),
-        max(chain(counted, excluded), default=None),
-        len(counted),
-        len(excluded),
-    )
+            (self.excluded if inside else self.counted).add(started_ms - occurrence_ts)
 
+    @property
+    def ran(self) -> int:
+        """Occurrences that ran."""
+        return self.counted.count + self.excluded.count
 
-def nearest_rank(ranked: Sequence[int], percent: int) -> int | None:
-    """The smallest value that `percent` % of the sorted values do not exceed; None of none."""
-    return ranked[(len(ranked) * percent + 99) // 100 - 1] if ranked else None
+    @property
+    def max_ms(self) -> int | None:
+        """With nothing left out."""
+        both = (h.max_ms for h in (self.counted, self.excluded))
+        return max((ms for ms in both if ms is not None), default=None)

@@ -14,12 +14,19 @@ from tickstream.model import NEVER
 EXCLUDED_LIMIT: Final = 0.05
 """More than this share of occurrences in exclusion windows makes the percentiles worthless."""
 FAULTS: Final = {
-    "lost": "accepted, due, and never dispatched; or left without the attempt that was due",
-    "duplicates": "work or outcomes committed once too often",
-    "early": "dispatched or started before the instant",
-    "cancelled_yet_ran": "answered `cancelled`, and work all the same",
+    "lost": ("G1", "accepted, due, and never dispatched; or left without the attempt that was due"),
+    "duplicates": ("G4", "work committed once too often"),
+    "unasked": ("G4", "work that no command asked for, or an attempt without the one before it"),
+    "unreasoned_skips": ("G4", "occurrences skipped, and no reason recorded"),
+    "early": ("G3", "dispatched or started before the instant"),
+    "late": ("G2", "dispatched or started later than the bound"),
+    "out_of_order": ("G2", "dispatched after a definition that was made later"),
+    "cancelled_yet_ran": ("G2", "answered `cancelled`, and work all the same"),
+    "double_outcomes": ("G5", "outcomes recorded once too often"),
+    "missing_outcomes": ("G5", "reported as succeeded, and no outcome recorded"),
+    "after_the_end": ("G5", "attempts dispatched after their occurrence had ended"),
 }
-"""Broken promises; one is enough to fail an audit."""
+"""Finding → the promise it breaks (docs/reliability.md), and what it is; one is enough to fail an audit."""
 
 
 class Example(NamedTuple):
@@ -38,25 +45,36 @@ class Report:
     """The result of an audit; counts unless a name says otherwise.
 
     Every Schedule in the log has one fate: `scheduled` = dispatched + cancelled + superseded +
-    waiting + unchecked + those lost; `refused` ones (rejected, too late, re-sent) stand beside them.
+    waiting + unchecked + those lost; `refused` ones (rejected, too late, re-sent) and those `set_aside`
+    in `dead-letter` stand beside them.
     """
 
     as_of_ms: int
     grace_ms: int
     session_ms: int
+    late_ms: int | None
+    """The bound beyond which something is late; None: nothing is."""
     scheduled: int
     dispatched: int
     cancelled: int
     superseded: int
     waiting: int
     refused: int
+    set_aside: int
     unchecked: int
     ran: int
     """Occurrences of which a worker reported a run."""
     lost: int
     duplicates: int
+    unasked: int
+    unreasoned_skips: int
     early: int
+    late: int
+    out_of_order: int
     cancelled_yet_ran: int
+    double_outcomes: int
+    missing_outcomes: int
+    after_the_end: int
     redelivered: int
     """Runs beyond the first of one attempt: at-least-once at work, no fault."""
     retried: int
@@ -104,8 +122,11 @@ def render(report: Report) -> str:
     """The report for a person: counts, faults with examples, lateness, and the verdict as the last line."""
     lines = [f"{sum(report.records.values()):>10,}  records read from {len(report.records)} topics"]
     lines += [f"{getattr(report, name):>10,}  {text}" for name, text in _ACCOUNT if _worth(report, name)]
-    for fault, text in FAULTS.items():
-        lines.append(f"{getattr(report, fault):>10,}  {fault}: {text}")
+    for fault, (promise, text) in FAULTS.items():
+        if fault == "late" and report.late_ms is None:
+            continue
+        bound = f" of {report.late_ms:,} ms" if fault == "late" else ""
+        lines.append(f"{getattr(report, fault):>10,}  {promise} {fault}: {text}{bound}")
         lines += map(_example, report.examples.get(fault, ()))
     lines.append(f"{report.redelivered:>10,}  redelivered: started again before a report (no fault)")
     lines += [
@@ -128,6 +149,7 @@ _ACCOUNT: Final = (
     ("waiting", "  not due yet"),
     ("unchecked", "  unchecked: the logs no longer tell, or the promises leave it open"),
     ("refused", "refused or re-sent"),
+    ("set_aside", "set aside in dead-letter, with an alarm"),
     ("ran", "occurrences ran"),
 )
 
