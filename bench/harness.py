@@ -23,6 +23,7 @@ COUNTS: Final = frozenset(
         "duplicates",
         "early",
         "rounds",
+        "records",
         "tasks",
         "alarms",
         "kills",

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench import client, floor, idle, ingest, lateness, recurrence, restore, scale, spike, takeover, worker
+from bench import (
+    audit,
+    client,
+    floor,
+    idle,
+    ingest,
+    lateness,
+    recurrence,
+    restore,
+    scale,
+    spike,
+    takeover,
+    worker,
+)
 from bench.harness import Benchmark
 
 BENCHMARKS: Final = {
@@ -21,6 +34,7 @@ BENCHMARKS: Final = {
         idle.BENCHMARK,
         takeover.BENCHMARK,
         recurrence.BENCHMARK,
+        audit.BENCHMARK,
         worker.BENCHMARK,
     )
 }
