@@ -14,6 +14,8 @@ from bench.cluster import Cluster
 
 UNITS: Final = ("_ms", "_s", "_bytes", "_us_per_next", "_us", "_ratio", "_pct")
 """How a figure's name ends; a bare count is one of COUNTS."""
+PER: Final = "ms_per_"
+"""How a figure taken at several sizes begins: `ms_per_check_50k`."""
 COUNTS: Final = frozenset(
     {
         "scheduled",
@@ -137,7 +139,7 @@ def document(name: str, result: Result, env: Mapping[str, object], *, quick: boo
 
 def check_name(name: str) -> None:
     """Raises ValueError unless `name` carries its unit or is a known count."""
-    if name not in COUNTS and not name.endswith(UNITS):
+    if name not in COUNTS and not name.endswith(UNITS) and not name.startswith(PER):
         raise ValueError(
             f"figure {name!r} does not say its unit: end it with one of {', '.join(UNITS)} (a rate with per_s)"
         )

@@ -7,6 +7,7 @@ from typing import Final
 from bench import (
     audit,
     client,
+    conflicts,
     floor,
     idle,
     ingest,
@@ -34,6 +35,7 @@ BENCHMARKS: Final = {
         idle.BENCHMARK,
         takeover.BENCHMARK,
         recurrence.BENCHMARK,
+        conflicts.BENCHMARK,
         audit.BENCHMARK,
         worker.BENCHMARK,
     )

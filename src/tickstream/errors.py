@@ -296,3 +296,11 @@ class NeverOccurs(InvalidInput):
 
     def __init__(self, schedule: object, why: str) -> None:
         super().__init__(f"{schedule} never occurs: {why}")
+
+
+class InvalidEvent(InvalidInput):
+    """The event cannot be read, or makes no sense."""
+
+    def __init__(self, part: str, value: object, reason: str) -> None:
+        self.part = part
+        super().__init__(f"{part} {value!r}: {reason}")

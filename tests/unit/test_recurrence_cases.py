@@ -1,4 +1,4 @@
-"""Every case of the files in tests/cases: the right occurrences, and the schedules that must be refused."""
+"""Every case of the files in tests/cases: the right occurrences, the schedules that must be refused, the conflicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.recurrence_cases import occurrences, schedule, taken
+from tests.recurrence_cases import conflicts, occurrences, schedule, taken
 from tickstream.errors import InvalidInput, InvalidSchedule, UnknownZone
 from tickstream.recurrence import Rrule, admit, tzdata_version
 
@@ -42,3 +42,8 @@ def test_what_the_standard_forbids_is_refused_before_anything_is_stored(case: di
         admit(schedule(case))
     assert isinstance(refused.value, InvalidSchedule | UnknownZone), case["why"]
     assert isinstance(refused.value, UnknownZone) or "RFC " in str(refused.value)
+
+
+@pytest.mark.parametrize("case", cases("conflicts.jsonl"))
+def test_every_overlap_is_found_and_nothing_else(case: dict[str, Any]) -> None:
+    assert sorted(conflicts(case)) == sorted(case["conflicts"]), case["why"]
