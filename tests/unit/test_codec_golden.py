@@ -233,7 +233,20 @@ reports = st.builds(
     ints,
     texts,
 )
-runs = st.builds(RunState, longs, ints, revs, longs, blobs, texts, ints, ints, longs, longs)
+runs = st.builds(
+    RunState,
+    longs,
+    ints,
+    revs,
+    longs,
+    blobs,
+    texts,
+    ints,
+    ints,
+    longs,
+    longs,
+    st.lists(texts, max_size=2).map(tuple),
+)
 extras = st.builds(
     Extras,
     longs,

@@ -113,6 +113,7 @@ def encode_state(state: TaskState) -> bytes:
                     "releases": run.releases,
                     "retry_at_ms": run.retry_at_ms,
                     "started_ms": run.started_ms,
+                    "places": run.places,
                 }
                 for run in state.runs
             ],
@@ -156,6 +157,7 @@ def decode_state(value: bytes) -> TaskState:
                 r["releases"],
                 r["retry_at_ms"],
                 r["started_ms"],
+                tuple(r["places"]),
             )
             for r in d["runs"]
         ),

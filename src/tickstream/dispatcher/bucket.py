@@ -22,7 +22,9 @@ from tickstream.dispatcher.decision import (
     leases_of,
 )
 from tickstream.dispatcher.engine import apply_command, apply_due
+from tickstream.dispatcher.gates import Gates, GateTurn
 from tickstream.dispatcher.leases import Expired
+from tickstream.dispatcher.queues import apply_queue_command
 from tickstream.dispatcher.runs import apply_expiry, apply_report
 from tickstream.errors import CodecError
 from tickstream.model import (
@@ -97,6 +99,8 @@ class BucketOutcome(NamedTuple):
     signals: list[Signal]
     alarms: list[str]
     """What a person must hear of, once it is committed."""
+    gates: GateTurn
+    """To be committed with it; its settings are what was set for queues."""
     progress: Progress
 
 
@@ -104,7 +108,14 @@ class BucketTurn:
     """Collects what a bucket's inputs and due entries come to, on an overlay over the store."""
 
     def __init__(
-        self, bucket: int, buckets: int, view: TaskView, progress: Progress, rules: Rules, now_ms: int
+        self,
+        bucket: int,
+        buckets: int,
+        view: TaskView,
+        progress: Progress,
+        rules: Rules,
+        gates: Gates,
+        now_ms: int,
     ) -> None:
         self._bucket = bucket
         self._buckets = buckets
@@ -112,7 +123,8 @@ class BucketTurn:
         self._progress = progress
         self._work_number = progress.work_number
         self._history_number = progress.history_number
-        self._rules = rules
+        self._gates = gates.turn(now_ms)
+        self._rules = rules._replace(gates=self._gates)
         self._now_ms = now_ms
         self._before: dict[str, Task] = {}
         self._after: dict[str, Task] = {}
@@ -235,6 +247,7 @@ class BucketTurn:
             self._heartbeats,
             self._signals,
             self._alarms,
+            self._gates,
             self._progress._replace(work_number=self._work_number, history_number=self._history_number),
         )
 
@@ -250,6 +263,10 @@ class BucketTurn:
                 detail=f"the command has {len(sent.encoded)} bytes, its task_id {len(command.task_id.encode())}: "
                 f"the limits are {MAX_COMMAND_BYTES} and {MAX_TASK_ID_BYTES}",
             )
+        if command.verb.of_queue:
+            state, answer = apply_queue_command(self._gates.state(command.queue), command, self._rules)
+            self._gates.set(state)
+            return answer
         if bucket_of(command.task_id, self._buckets) != self._bucket:
             home = bucket_of(command.task_id, self._buckets)
             return Answer(
@@ -308,11 +325,14 @@ class BucketTurn:
         before = self._after.get(task_id) or self._before[task_id]
         if decision.task is not before:
             self._after[task_id] = decision.task
+            self._gates.moved(before.state, decision.task.state)
             if before.state is not None and before.state.extras.faulted:
                 # Resumed, if it is well now: its runs are waited for again.
                 self._leases.extend(leases_of(task_id, decision.task))
         if decision.dispatch:
             run, queue, terms, body = decision.dispatch
+            if run.attempt == 1:
+                self._gates.dispatched(queue)
             self._work_number += 1
             work = Work(
                 self._bucket,

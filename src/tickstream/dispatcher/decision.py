@@ -5,12 +5,13 @@ Pure, like everything in engine.py and runs.py.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from tickstream.codec import decode_command
 from tickstream.model import (
     DEFAULT_TERMS,
     NEVER,
+    NO_EXTRAS,
     RECENT_COMMANDS,
     Command,
     Outcome,
@@ -43,12 +44,40 @@ STUB_LONGER_MS: Final = 60_000
 """How much longer again while commands wait that were accepted in its time."""
 
 
+class Admission(Protocol):
+    """Who may be dispatched now: gates.py."""
+
+    def closed(self, queue: str, limit_key: str) -> str:
+        """The gate that an occurrence has to wait at; empty: none."""
+        ...
+
+    def places(self, queue: str, limit_key: str) -> tuple[str, ...]:
+        """The places under limits that an occurrence holds from its first dispatch to its end."""
+        ...
+
+
+class _NoGates:
+    """Everybody may."""
+
+    def closed(self, queue: str, limit_key: str) -> str:
+        del queue, limit_key
+        return ""
+
+    def places(self, queue: str, limit_key: str) -> tuple[str, ...]:
+        del queue, limit_key
+        return ()
+
+
+NO_GATES: Final = _NoGates()
+
+
 class Rules(NamedTuple):
     """What decisions depend on besides the task and the event."""
 
     settings: EngineSettings
     queues: frozenset[str]
     """Queues that exist."""
+    gates: Admission = NO_GATES
 
 
 class Sent(NamedTuple):
@@ -148,6 +177,7 @@ def settle(task: Task, state: TaskState, outcome: Outcome, now_ms: int, rules: R
             ended_ms=now_ms,
             forget_ms=now_ms + retention + STUB_SLACK_MS,
             recent=recent_of(task),
+            extras=NO_EXTRAS,
         ),
     )
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from tickstream.clock import iso_utc
 from tickstream.codec import decode_command
+from tickstream.dispatcher.answers import answer_of, refuse, remember, remembered
 from tickstream.dispatcher.decision import (
     NO_TASK,
     STUB_LONGER_MS,
     STUB_SLACK_MS,
-    Answer,
     Decision,
     Dispatch,
     Ended,
@@ -25,9 +25,9 @@ from tickstream.dispatcher.decision import (
     settle,
     terms_of,
 )
+from tickstream.dispatcher.standing import instant_objection, pause, reschedule, resume, trigger
 from tickstream.model import (
     NEVER,
-    RECENT_COMMANDS,
     Command,
     DueEntry,
     DueKind,
@@ -49,34 +49,56 @@ from tickstream.model import (
 
 def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
     """Apply one command, in log order. A re-send of a remembered command changes nothing."""
-    known = _remembered(task, sent.command.command_id)
+    known = remembered(task, sent.command.command_id)
     if known is not None:
-        return Decision(task, answer=_answer(task, known.kind, detail=known.detail))
+        return Decision(task, answer=answer_of(task, known.kind, detail=known.detail))
     first_send, state = sent.command.options.not_after, task.state
     if first_send != NEVER and state is not None and state.rev.offset > first_send:
         # The first send met no task, or one that is gone; what is defined since is not its business.
         kind = VerdictKind.UNKNOWN if sent.command.verb is Verb.CANCEL else VerdictKind.REJECTED
         return Decision(
-            task, answer=_answer(task, kind, detail="a re-send; the task was defined after its first send")
+            task, answer=answer_of(task, kind, detail="a re-send; the task was defined after its first send")
         )
-    if sent.command.verb is Verb.SCHEDULE:
-        return _schedule(task, sent, rules)
-    return _cancel(task, sent.command, now_ms, rules)
+    guard = sent.command.options.if_rev
+    if guard is not None and (state is None or state.rev != guard):
+        stands = (
+            "there is no such task"
+            if state is None
+            else f"its definition is {state.rev.offset}:{state.rev.item}"
+        )
+        return refuse(
+            task, sent.command, VerdictKind.REJECTED, f"asked for {guard.offset}:{guard.item}, but {stands}"
+        )
+    match sent.command.verb:
+        case Verb.SCHEDULE:
+            return _schedule(task, sent, rules)
+        case Verb.CANCEL:
+            return _cancel(task, sent.command, now_ms, rules)
+        case Verb.RESCHEDULE:
+            return reschedule(task, sent, rules)
+        case Verb.TRIGGER:
+            return trigger(task, sent.command, now_ms, rules)
+        case Verb.PAUSE:
+            return pause(task, sent.command)
+        case Verb.RESUME:
+            return resume(task, sent.command)
+        case other:
+            raise AssertionError(f"{other} is no command of a task")
 
 
 def _schedule(task: Task, sent: Sent, rules: Rules) -> Decision:
     command, state = sent.command, task.state
     objection = _objection(command, sent.appended_ms, rules)
     if objection:
-        return _refuse(task, command, VerdictKind.REJECTED, objection)
+        return refuse(task, command, VerdictKind.REJECTED, objection)
     if state is None:
         return _define(NO_TASK, sent, VerdictKind.SCHEDULED)
     if any(run.occurrence_ts == command.when for run in state.runs):
-        return _refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=command.when)
+        return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=command.when)
     if command.when <= state.last_occurrence_ts:
         if command.when == state.last_occurrence_ts:
-            return _refuse(task, command, VerdictKind.ALREADY_RAN, occurrence_ts=command.when)
-        return _refuse(
+            return refuse(task, command, VerdictKind.ALREADY_RAN, occurrence_ts=command.when)
+        return refuse(
             task,
             command,
             VerdictKind.REJECTED,
@@ -85,7 +107,7 @@ def _schedule(task: Task, sent: Sent, rules: Rules) -> Decision:
         )
     exists = state.next_occurrence_ts != NEVER or bool(state.runs)
     if exists and command.options.if_exists is IfExists.REJECT:
-        return _refuse(task, command, VerdictKind.REJECTED, f"the task exists ({state.phase.value})")
+        return refuse(task, command, VerdictKind.REJECTED, f"the task exists ({state.phase.value})")
     return _define(task, sent, VerdictKind.REPLACED if exists else VerdictKind.SCHEDULED)
 
 
@@ -93,12 +115,7 @@ def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
     """Why a Schedule cannot be taken whatever the task is; empty: it can."""
     if command.queue not in rules.queues:
         return f"queue {command.queue!r} does not exist; create it with: tickstream topics create --queue {command.queue}"
-    if command.when < 0:
-        return f"run_at {command.when} lies before 1970"
-    limit = rules.settings.past_limit_ms
-    if command.when < appended_ms - limit and not command.options.allow_past:
-        return f"run_at {iso_utc(command.when)} is more than {limit // 60_000} minutes in the past; pass allow_past to run it now"
-    return ""
+    return instant_objection(command, appended_ms, rules)
 
 
 def _define(task: Task, sent: Sent, kind: VerdictKind) -> Decision:
@@ -118,25 +135,26 @@ def _define(task: Task, sent: Sent, kind: VerdictKind) -> Decision:
     )
     after = Task(TaskSpec(sent.rev, sent.encoded, kind), state)
     ended = _given_up(task, waiting) if waiting else None
-    return Decision(after, ended=ended, answer=_answer(after, kind, sent.command.when))
+    return Decision(after, ended=ended, answer=answer_of(after, kind, sent.command.when))
 
 
 def _cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
     state = task.state
     if state is None:
-        return Decision(task, answer=_answer(task, VerdictKind.UNKNOWN))
+        return Decision(task, answer=answer_of(task, VerdictKind.UNKNOWN))
     if state.next_occurrence_ts == NEVER:
         if state.runs:
             return _cancel_in_flight(task, state, command, now_ms, rules)
         if state.phase is Phase.CANCELLED and _cancelled_in_time(state):
-            return _refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
-        return _refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
+            return refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
+        return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
     occurrence = state.next_occurrence_ts
     queue = decode_command(task.spec.command).queue if task.spec else ""
     ended = Ended(occurrence, 0, state.rev, Outcome.CANCELLED, queue, NEVER, None, "", "", b"")
-    after = settle(task, state._replace(next_occurrence_ts=NEVER), Outcome.CANCELLED, now_ms, rules)
-    kept = _remember(after, RecentCommand(command.command_id, VerdictKind.CANCELLED, ""))
-    answer = _answer(kept, VerdictKind.CANCELLED, occurrence)
+    left = state.with_extras(held="", fire_at_ms=NEVER)._replace(next_occurrence_ts=NEVER)
+    after = settle(task, left, Outcome.CANCELLED, now_ms, rules)
+    kept = remember(after, RecentCommand(command.command_id, VerdictKind.CANCELLED, ""))
+    answer = answer_of(kept, VerdictKind.CANCELLED, occurrence)
     return Decision(kept, ended=ended, answer=answer, signals=_stop_signals(state, command))
 
 
@@ -164,8 +182,8 @@ def _cancel_in_flight(task: Task, state: TaskState, command: Command, now_ms: in
         ended = _given_up(task, waiting)
         left = replaced_run(state, waiting, None)._replace(recent=recent_of(task))
         after = settle(Task(None, left), left, Outcome.CANCELLED, now_ms, rules)
-    kept = _remember(after, RecentCommand(command.command_id, VerdictKind.TOO_LATE, detail))
-    answer = _answer(kept, VerdictKind.TOO_LATE, state.last_occurrence_ts, detail)
+    kept = remember(after, RecentCommand(command.command_id, VerdictKind.TOO_LATE, detail))
+    answer = answer_of(kept, VerdictKind.TOO_LATE, state.last_occurrence_ts, detail)
     return Decision(kept, ended=ended, answer=answer, signals=_stop_signals(state, command))
 
 
@@ -238,14 +256,21 @@ def _forget(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int) ->
 def _fire(task: Task, spec: TaskSpec, state: TaskState, now_ms: int, rules: Rules) -> Decision:
     command = decode_command(spec.command)
     occurrence = state.next_occurrence_ts
-    fired = state._replace(next_occurrence_ts=NEVER, last_occurrence_ts=occurrence)
+    fired = state.with_extras(held="", fire_at_ms=NEVER)._replace(
+        next_occurrence_ts=NEVER, last_occurrence_ts=max(occurrence, state.last_occurrence_ts)
+    )
     if command.queue not in rules.queues:
         error = f"UnknownQueue: {command.queue!r} was there when the task was scheduled, and is gone"
         ended = Ended(
             occurrence, 0, state.rev, Outcome.DEAD, command.queue, now_ms, None, "", error, command.body
         )
         return Decision(settle(task, fired, Outcome.DEAD, now_ms, rules), ended=ended)
-    run = RunState(occurrence, 1, state.rev, now_ms)
+    limit_key = command.options.limit_key
+    gate = rules.gates.closed(command.queue, limit_key)
+    if gate:
+        waits = task if gate == state.extras.held else Task(spec, state.with_extras(held=gate))
+        return Decision(waits)
+    run = RunState(occurrence, 1, state.rev, now_ms, places=rules.gates.places(command.queue, limit_key))
     after = Task(spec, fired._replace(runs=(*state.runs, run)))
     return Decision(after, dispatch=Dispatch(run, command.queue, terms_of(command), command.body))
 
@@ -262,49 +287,3 @@ def _retry(task: Task, entry: DueEntry, now_ms: int) -> Decision:
     out = run._replace(retry_at_ms=NEVER, decided_ms=now_ms)
     after = Task(spec, replaced_run(state, run, out))
     return Decision(after, dispatch=Dispatch(out, command.queue, terms_of(command), command.body))
-
-
-# --------------------------------------------------------------------------- answers
-
-
-def _refuse(
-    task: Task, command: Command, kind: VerdictKind, detail: str = "", occurrence_ts: int = NEVER
-) -> Decision:
-    """An answer that leaves the task as it is, remembered when there is a task to remember it."""
-    after = _remember(task, RecentCommand(command.command_id, kind, detail))
-    return Decision(after, answer=_answer(task, kind, occurrence_ts, detail))
-
-
-def _answer(task: Task, kind: VerdictKind, occurrence_ts: int = NEVER, detail: str = "") -> Answer:
-    state = task.state
-    if state is None:
-        return Answer(kind, "", occurrence_ts, detail)
-    if occurrence_ts == NEVER:
-        waiting = state.next_occurrence_ts
-        occurrence_ts = waiting if waiting != NEVER else state.last_occurrence_ts
-    return Answer(kind, state.phase.value, occurrence_ts, detail, tuple(r.occurrence_ts for r in state.runs))
-
-
-def _remembered(task: Task, command_id: bytes) -> RecentCommand | None:
-    """What the command was answered, if the task still knows."""
-    spec, state = task
-    if state is None:
-        return None
-    for recent in state.recent:
-        if recent.command_id == command_id:
-            return recent
-    # The definer's id lies inside the spec's bytes: decoded only when it can be the one.
-    if (
-        spec is not None
-        and command_id in spec.command
-        and decode_command(spec.command).command_id == command_id
-    ):
-        return RecentCommand(command_id, spec.answer, "")
-    return None
-
-
-def _remember(task: Task, recent: RecentCommand) -> Task:
-    if task.state is None:
-        return task
-    kept = (*task.state.recent, recent)[-RECENT_COMMANDS:]
-    return Task(task.spec, task.state._replace(recent=kept))

@@ -17,6 +17,7 @@ from tickstream.dispatcher.batch import Batch, Piece, halves
 from tickstream.dispatcher.bucket import BucketOutcome, BucketTurn
 from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.freshness import Freshness
+from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
@@ -64,6 +65,7 @@ class OwnedBucket:
     next_offset: int
     """Of the store: what decisions are made on."""
     progress: Progress
+    gates: Gates
     due_since_ms: int = 0
     """Nothing in the due index lies before this instant."""
 
@@ -199,6 +201,7 @@ class Lane:
             if page:
                 due += [(number, entry) for entry in page]
                 bucket.due_since_ms = page[0].at_ms
+            due += [(number, entry) for entry in bucket.gates.leaving(number, self.store, now)]
         expired = [e for e in self.leases.expired(self._freshness.licensed) if e.bucket in self.owned]
         pieces = [Piece(r) for r in inputs if r.bucket in self.owned]
         return Batch(pieces, due, expired, heartbeat and bool(self.owned), now)
@@ -235,6 +238,9 @@ class Lane:
             if at_ms is not None:
                 bucket.due_since_ms = at_ms
                 wait = min(wait, max(0, at_ms - now) / 1000)
+            opens_ms = bucket.gates.next_open_ms(now)
+            if opens_ms is not None:
+                wait = min(wait, max(0, opens_ms - now) / 1000)
         return wait
 
     def _reached(self) -> Mapping[tuple[Input, int], int]:
@@ -290,7 +296,8 @@ class Lane:
         former = min(progress.applied_before_ms, now_ms)
         applied_before = max(former, self._freshness.applied_before_ms(number))
         progress = progress._replace(applied_before_ms=applied_before)
-        return BucketTurn(number, self.buckets, self.store, progress, rules, now_ms)
+        gates = self.owned[number].gates
+        return BucketTurn(number, self.buckets, self.store, progress, rules, gates, now_ms)
 
     # ------------------------------------------------------------------ 3 transaction
 
@@ -320,7 +327,7 @@ class Lane:
             meta = BucketMeta(offsets[outcome.bucket] + 1, bucket.topic_id, now, written.progress_bytes)
             try:
                 added = self.store.apply(
-                    outcome.bucket, bucket.token, bucket.next_offset, written.changes, meta
+                    outcome.bucket, bucket.token, bucket.next_offset, written.changes, meta, written.queues
                 )
                 if written.stale:
                     self.store.drop_due(outcome.bucket, bucket.token, written.stale)
@@ -328,6 +335,7 @@ class Lane:
                 raise LaneLost(str(refused)) from refused
             bucket.next_offset = meta.next_offset
             bucket.progress = outcome.progress
+            outcome.gates.commit()
             if added is not None:
                 # A late insert may lie before the place from which the due index is read.
                 bucket.due_since_ms = min(bucket.due_since_ms, added)

@@ -13,10 +13,12 @@ from typing import Final, NamedTuple
 
 from tickstream.codec import (
     PROGRESS,
+    QUEUE,
     SPEC,
     STATE,
     encode_history,
     encode_progress,
+    encode_queue,
     encode_spec,
     encode_state,
     encode_verdicts,
@@ -63,6 +65,8 @@ class EncodedOutcome(NamedTuple):
     """Progress stands last."""
     changes: list[TaskChange]
     stale: list[DueEntry]
+    queues: dict[str, bytes]
+    """By name, the encoded QueueState of every queue that something was set for."""
     progress_bytes: bytes
 
 
@@ -86,6 +90,10 @@ def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> E
         if task.spec is not before.spec:
             records.append(OutRecord(names.timers, bucket, timers_key(SPEC, task_id), spec_bytes))
         records.append(OutRecord(names.timers, bucket, timers_key(STATE, task_id), state_bytes))
+    queues = {name: encode_queue(state) for name, state in outcome.gates.settings.items()}
+    records.extend(
+        OutRecord(names.timers, bucket, timers_key(QUEUE, name), value) for name, value in queues.items()
+    )
     for queue, work in outcome.work:
         partition = work_partition(bucket, work.attempt, buckets)
         records.append(OutRecord(names.work(queue), partition, work.task_id.encode(), encode_work(work)))
@@ -97,7 +105,7 @@ def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> E
     for record in records:
         if record.value is not None and len(record.value) > MAX_RECORD_BYTES:
             raise RecordTooLarge(record.topic, len(record.value), MAX_RECORD_BYTES)
-    return EncodedOutcome(bucket, records, changes, outcome.stale, progress)
+    return EncodedOutcome(bucket, records, changes, outcome.stale, queues, progress)
 
 
 def _dead_letter(bucket: int, letter: DeadLetter, names: TopicNames) -> OutRecord:

@@ -19,6 +19,7 @@ from tickstream.codec import (
     timers_key,
 )
 from tickstream.dispatcher.decision import Task, leases_of
+from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.lane import Events, LanePorts, OwnedBucket
 from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.ports import Changelog, Input, LogFacts, OutRecord, Side
@@ -146,10 +147,12 @@ class TakeOver:
             except BucketStopped as stopped:
                 self._stop(stopped.bucket, stopped.reason)
                 continue
+            queues, waiting = self.store.queues(reading.bucket), self.store.gates(reading.bucket)
+            gates = Gates(queues, waiting, self.clock.wall_ms())
             owned[reading.bucket] = OwnedBucket(
-                reading.token, self._facts.timers_id, reading.next_offset, progress
+                reading.token, self._facts.timers_id, reading.next_offset, progress, gates
             )
-            self._lease_again(reading.bucket)
+            self._watch_again(reading.bucket, gates)
         if owned:
             self.ports.inputs.assign(
                 {
@@ -188,10 +191,11 @@ class TakeOver:
                 )
         return progress._replace(tzdata=self.tzdata, layout=self.layout)
 
-    def _lease_again(self, bucket: int) -> None:
-        """Full leases for every claimed run: heartbeats of the past are nobody's to count."""
+    def _watch_again(self, bucket: int, gates: Gates) -> None:
+        """Full leases for every claimed run: heartbeats of the past are nobody's to count. And its places."""
         now = self.clock.monotonic()
         for task_id, spec, state in self.store.in_flight(bucket):
+            gates.enter(state)
             for lease in leases_of(task_id, Task(spec, state)):
                 self.leases.begin(bucket, lease, now)
 

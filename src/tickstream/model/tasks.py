@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tickstream.model.answers import RecentCommand, VerdictKind
 from tickstream.model.commands import Rev
@@ -48,6 +48,8 @@ class RunState(NamedTuple):
     """When the attempt is to be dispatched, NEVER while it is out."""
     started_ms: int = NEVER
     """When the holder started it, by its worker's clock; NEVER before a claim."""
+    places: tuple[str, ...] = ()
+    """Held under limits until the occurrence ends, the pauses between its attempts included."""
 
     @property
     def phase(self) -> Phase:
@@ -130,6 +132,11 @@ class TaskState(NamedTuple):
     forget_ms: int = NEVER
     """When the stub of an ended task goes, NEVER while it is no stub."""
     extras: Extras = NO_EXTRAS
+
+    def with_extras(self, **changes: Any) -> TaskState:
+        """The state with these extras; NO_EXTRAS itself where none is left. Raises ValueError on an unknown name."""
+        extras = self.extras._replace(**changes)
+        return self._replace(extras=NO_EXTRAS if extras == NO_EXTRAS else extras)
 
     @property
     def phase(self) -> Phase:

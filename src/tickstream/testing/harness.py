@@ -19,6 +19,7 @@ from tickstream.codec import (
 )
 from tickstream.dispatcher.bucket import BucketTurn
 from tickstream.dispatcher.decision import Rules
+from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import Expired, LeaseBook
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.dispatcher.records import encode_outcome
@@ -73,6 +74,7 @@ class Harness:
         self._progress = [_fresh_progress() for _ in range(BUCKETS)]
         self._work: dict[str, deque[Work]] = defaultdict(deque)
         self._leases = LeaseBook()
+        self._gates = [Gates({}, (), self.clock.wall_ms()) for _ in range(BUCKETS)]
         self._ids = 0
 
     @property
@@ -95,9 +97,18 @@ class Harness:
         licence = dict.fromkeys(range(BUCKETS), self.clock.monotonic())
         for lease in self._leases.expired(licence):
             self._turn(lease.bucket, expired=lease)
-        while due := self._timers.due(self.clock.wall_ms()):
+        while due := self._due():
             for bucket, entries in due.items():
                 self._turn(bucket, due=entries)
+
+    def _due(self) -> dict[int, list[DueEntry]]:
+        """Bucket → what is due now, or leaves a gate."""
+        now = self.clock.wall_ms()
+        due = self._timers.due(now)
+        for bucket, gates in enumerate(self._gates):
+            if leaving := gates.leaving(bucket, self._timers, now):
+                due.setdefault(bucket, []).extend(leaving)
+        return due
 
     def phase(self, task_id: str) -> Phase | None:
         """Where the task stands, None when it is not known (any more)."""
@@ -136,7 +147,8 @@ class Harness:
 
     def _next_ms(self) -> int | None:
         """The next instant at which something is due, or a lease is over."""
-        instants = [self._timers.next_due_ms()]
+        now = self.clock.wall_ms()
+        instants = [self._timers.next_due_ms(), *(gates.next_open_ms(now) for gates in self._gates)]
         deadline = self._leases.next_deadline()
         if deadline is not None:
             left_ms = int((deadline - self.clock.monotonic()) * 1000) + 1
@@ -156,7 +168,7 @@ class Harness:
         now = self.clock.wall_ms()
         # Nothing is ever under way here: all that was accepted is applied.
         progress = self._progress[bucket]._replace(applied_before_ms=now)
-        turn = BucketTurn(bucket, BUCKETS, self._timers, progress, self._rules, now)
+        turn = BucketTurn(bucket, BUCKETS, self._timers, progress, self._rules, self._gates[bucket], now)
         if commands is not None:
             turn.commands(progress.commands.offset, 0, now, commands)
         if reports is not None:
@@ -170,6 +182,7 @@ class Harness:
         encoded = encode_outcome(outcome, _NAMES, BUCKETS)
         self._timers.apply(outcome)
         self._progress[bucket] = outcome.progress
+        outcome.gates.commit()
         held = self.clock.monotonic()
         self._leases.follow(bucket, outcome.after, outcome.leases, outcome.heartbeats, held)
         self.history.extend(outcome.history)

@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from tickstream.dispatcher.bucket import BucketOutcome
 from tickstream.dispatcher.decision import NO_TASK, Task
 from tickstream.model import DueEntry, TaskSpec, TaskState
-from tickstream.timer_store import due_entries
+from tickstream.timer_store import due_entries, held_entry
 
 
 class MemoryTimers:
@@ -17,6 +17,8 @@ class MemoryTimers:
         self._tasks: dict[tuple[int, str], Task] = {}
         self._due: list[tuple[int, int, DueEntry]] = []
         """(at_ms, bucket, entry), sorted."""
+        self._held: dict[tuple[int, str], list[DueEntry]] = {}
+        """(bucket, gate) → what waits there, sorted."""
 
     def spec(self, bucket: int, task_id: str) -> TaskSpec | None:
         """What was asked of the task."""
@@ -35,6 +37,10 @@ class MemoryTimers:
             found.setdefault(bucket, []).append(entry)
         return found
 
+    def held(self, bucket: int, gate: str, limit: int) -> list[DueEntry]:
+        """The first `limit` occurrences that wait at a gate, in order of instant."""
+        return self._held.get((bucket, gate), [])[:limit]
+
     def next_due_ms(self) -> int | None:
         """The first instant at which something is due."""
         return self._due[0][0] if self._due else None
@@ -47,6 +53,11 @@ class MemoryTimers:
                 self._drop(outcome.bucket, entry)
             for entry in due_entries(task_id, *task):
                 insort(self._due, (entry.at_ms, outcome.bucket, entry))
+            was, waits = held_entry(task_id, *before), held_entry(task_id, *task)
+            if was is not None:
+                self._held[outcome.bucket, was.gate].remove(was.due)
+            if waits is not None:
+                insort(self._held.setdefault((outcome.bucket, waits.gate), []), waits.due)
             if task == NO_TASK:
                 self._tasks.pop((outcome.bucket, task_id), None)
             else:

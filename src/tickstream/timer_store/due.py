@@ -58,6 +58,11 @@ def _fire(task_id: str, state: TaskState) -> DueEntry:
     return DueEntry(occurrence if at_ms == NEVER else at_ms, DueKind.FIRE, task_id, occurrence)
 
 
-def has_holder(state: TaskState | None) -> bool:
-    """Whether a run of the task is claimed: what `inflight` lists, so that leases can be rebuilt."""
-    return state is not None and any(run.holder and run.retry_at_ms == NEVER for run in state.runs)
+def is_watched(state: TaskState | None) -> bool:
+    """Whether `inflight` lists the task: a run of it is claimed, or holds a place under a limit.
+
+    So leases and gates can be rebuilt at a take-over.
+    """
+    return state is not None and any(
+        run.places or (run.holder and run.retry_at_ms == NEVER) for run in state.runs
+    )

@@ -19,7 +19,7 @@ from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch
 from tickstream.codec import decode_queue, decode_spec, decode_state
 from tickstream.errors import StoreRefused
 from tickstream.model import DueEntry, QueueState, TaskSpec, TaskState
-from tickstream.timer_store.due import HeldEntry, due_entries, has_holder, held_entry
+from tickstream.timer_store.due import HeldEntry, due_entries, held_entry, is_watched
 from tickstream.timer_store.keys import (
     bucket_prefix,
     due_bound,
@@ -174,7 +174,7 @@ class TimerStore:
         check(rows)
 
     def in_flight(self, bucket: int) -> Iterator[tuple[str, TaskSpec | None, TaskState]]:
-        """Every task of the bucket with a claimed run, as it stands. Raises StoreCorrupted."""
+        """Every task of the bucket with a run that is claimed or holds a place, as it stands. Raises StoreCorrupted."""
         read = ReadOptions()
         read.set_iterate_upper_bound(bucket_prefix(bucket + 1))
         rows = self._family["inflight"].iter(read)
@@ -240,7 +240,7 @@ class TimerStore:
                 held_entry(change.task_id, change.old_spec, change.old_state),
                 held_entry(change.task_id, change.new_spec, change.new_state),
             )
-            held, holds = has_holder(change.old_state), has_holder(change.new_state)
+            held, holds = is_watched(change.old_state), is_watched(change.new_state)
             if held != holds:
                 self._put(batch, "inflight", key, b"" if holds else None)
         self._put_queues(batch, bucket, queues)
@@ -270,7 +270,7 @@ class TimerStore:
             for name, value in values.items():
                 self._put(batch, name, key, value)
             state = new["state"]
-            holds = state is not None and has_holder(decode_state(state))
+            holds = state is not None and is_watched(decode_state(state))
             self._put(batch, "inflight", key, b"" if holds else None)
             was, now = _decoded(old), _decoded(new)
             for entry in due_entries(task_id, *was):

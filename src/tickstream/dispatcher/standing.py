@@ -1,0 +1,109 @@
+"""Commands about a task that stands: pause, resume, trigger, reschedule.
+
+Pure, like engine.py; the table of moves stands in docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tickstream.clock import iso_utc
+from tickstream.codec import decode_command, encode_command
+from tickstream.dispatcher.answers import answer_of, refuse, remember
+from tickstream.dispatcher.decision import Decision, Dispatch, Rules, Sent, Task, recent_of, terms_of
+from tickstream.model import NEVER, Command, RecentCommand, RunState, TaskSpec, VerdictKind
+
+MOST_IN_FLIGHT: Final = 100
+"""Occurrences of one task in flight at once."""
+
+
+def instant_objection(command: Command, appended_ms: int, rules: Rules) -> str:
+    """Why a task cannot be dispatched at the instant asked for; empty: it can."""
+    if command.when < 0:
+        return f"run_at {command.when} lies before 1970"
+    limit = rules.settings.past_limit_ms
+    if command.when < appended_ms - limit and not command.options.allow_past:
+        return f"run_at {iso_utc(command.when)} is more than {limit // 60_000} minutes in the past; pass allow_past to run it now"
+    return ""
+
+
+def pause(task: Task, command: Command) -> Decision:
+    """No further occurrence is dispatched; what is in flight, and its retries, go on."""
+    state = task.state
+    if state is None or state.next_occurrence_ts == NEVER:
+        return _too_late(task, command)
+    paused = Task(task.spec, state.with_extras(paused=True))
+    return _changed(paused, command, VerdictKind.PAUSED)
+
+
+def resume(task: Task, command: Command) -> Decision:
+    """Occurrences are dispatched again, one that fell due meanwhile at once; also after a fault."""
+    state = task.state
+    if state is None or (state.next_occurrence_ts == NEVER and not state.extras.faulted):
+        return _too_late(task, command)
+    # A gate is asked anew: it may have opened meanwhile.
+    resumed = Task(task.spec, state.with_extras(paused=False, faulted="", held=""))
+    return _changed(resumed, command, VerdictKind.RESUMED)
+
+
+def trigger(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
+    """One run now, whatever is scheduled: an occurrence of its own, at the next free millisecond.
+
+    Somebody asks for it now, so neither a pause nor a limit holds it; it counts under limits.
+    """
+    spec, state = task
+    if spec is None or state is None:
+        return _too_late(task, command)
+    if len(state.runs) >= MOST_IN_FLIGHT:
+        detail = f"{MOST_IN_FLIGHT} occurrences of the task are in flight already"
+        return refuse(task, command, VerdictKind.REJECTED, detail)
+    asked = decode_command(spec.command)
+    if asked.queue not in rules.queues:
+        return refuse(task, command, VerdictKind.REJECTED, f"queue {asked.queue!r} is gone")
+    taken = {run.occurrence_ts for run in state.runs} | {state.next_occurrence_ts, *state.extras.queued}
+    occurrence = max(now_ms, state.last_occurrence_ts + 1)
+    while occurrence in taken:
+        occurrence += 1
+    places = rules.gates.places(asked.queue, asked.options.limit_key)
+    run = RunState(occurrence, 1, state.rev, now_ms, places=places)
+    begun = Task(spec, state._replace(runs=(*state.runs, run), last_occurrence_ts=occurrence))
+    dispatch = Dispatch(run, asked.queue, terms_of(asked), asked.body)
+    return _changed(begun, command, VerdictKind.TRIGGERED, occurrence)._replace(dispatch=dispatch)
+
+
+def reschedule(task: Task, sent: Sent, rules: Rules) -> Decision:
+    """Another instant for a task that waits; what it runs, and how, stays as it was asked for."""
+    spec, state = task
+    if spec is None or state is None or state.next_occurrence_ts == NEVER:
+        return _too_late(task, sent.command)
+    asked = decode_command(spec.command)
+    if asked.options.recurrence is not None:
+        detail = "the task recurs: schedule it anew with another rule, or trigger it"
+        return refuse(task, sent.command, VerdictKind.REJECTED, detail)
+    when = sent.command.when
+    objection = instant_objection(sent.command, sent.appended_ms, rules)
+    if not objection and when <= state.last_occurrence_ts:
+        objection = (
+            f"run_at {iso_utc(when)} is not after the occurrence dispatched last, "
+            f"{iso_utc(state.last_occurrence_ts)}: occurrences of a task only move forward"
+        )
+    if objection:
+        return refuse(task, sent.command, VerdictKind.REJECTED, objection)
+    encoded = encode_command(asked._replace(command_id=sent.command.command_id, when=when))
+    moved = state.with_extras(held="", fire_at_ms=NEVER)._replace(
+        rev=sent.rev, next_occurrence_ts=when, recent=recent_of(task)
+    )
+    after = Task(TaskSpec(sent.rev, encoded, VerdictKind.REPLACED), moved)
+    return Decision(after, answer=answer_of(after, VerdictKind.REPLACED, when))
+
+
+def _changed(after: Task, command: Command, kind: VerdictKind, occurrence_ts: int = NEVER) -> Decision:
+    kept = remember(after, RecentCommand(command.command_id, kind, ""))
+    return Decision(kept, answer=answer_of(kept, kind, occurrence_ts))
+
+
+def _too_late(task: Task, command: Command) -> Decision:
+    """There is nothing that waits."""
+    if task.state is None:
+        return Decision(task, answer=answer_of(task, VerdictKind.UNKNOWN))
+    return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=task.state.last_occurrence_ts)
