@@ -59,6 +59,13 @@ class UnknownQueue(InvalidInput):
         )
 
 
+class QueueRefused(InvalidInput):
+    """A dispatcher did not set what was asked for a queue."""
+
+    def __init__(self, queue: str, reason: str) -> None:
+        super().__init__(f"queue {queue!r}: {reason}")
+
+
 class UnknownHandler(TickstreamError):
     """A task names a handler that the worker's app does not have."""
 

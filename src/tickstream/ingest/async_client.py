@@ -136,6 +136,37 @@ class AsyncClient:
         """As `Client.cancel`."""
         return await self._in_thread(self._open()[0].cancel, task_id, running=running, timeout=timeout)
 
+    async def pause(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+        """As `Client.pause`."""
+        return await self._in_thread(self._open()[0].pause, task_id, timeout=timeout)
+
+    async def resume(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+        """As `Client.resume`."""
+        return await self._in_thread(self._open()[0].resume, task_id, timeout=timeout)
+
+    async def trigger(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+        """As `Client.trigger`."""
+        return await self._in_thread(self._open()[0].trigger, task_id, timeout=timeout)
+
+    async def reschedule(
+        self,
+        task_id: str,
+        *,
+        run_at: datetime | None = None,
+        run_at_ts: int | None = None,
+        allow_past: bool = False,
+        timeout: timedelta = CANCEL_TIMEOUT,
+    ) -> Verdict:
+        """As `Client.reschedule`."""
+        return await self._in_thread(
+            self._open()[0].reschedule,
+            task_id,
+            run_at=run_at,
+            run_at_ts=run_at_ts,
+            allow_past=allow_past,
+            timeout=timeout,
+        )
+
     async def schedule_many(
         self, items: Iterable[Item], *, wait: timedelta | None = None
     ) -> AsyncIterator[ItemResult]:

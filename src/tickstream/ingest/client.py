@@ -18,10 +18,11 @@ from tickstream.errors import InvalidInput
 from tickstream.ingest.asking import Asking, Question
 from tickstream.ingest.bulk import BulkSchedule, ItemResult
 from tickstream.ingest.connection import Connection, connect_kafka
-from tickstream.ingest.dashboard import Dashboard, Page, TaskView
+from tickstream.ingest.dashboard import Dashboard, Page, TaskView, bound_of, receipts_of
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.layout import LayoutWatch
 from tickstream.ingest.producer import CommandProducer, Submission
+from tickstream.ingest.queues import InEveryBucket, QueueCommands
 from tickstream.ingest.request import (
     IfExistsLike,
     Item,
@@ -29,11 +30,12 @@ from tickstream.ingest.request import (
     cancel_command,
     instant_ms,
     schedule_command,
+    task_command,
     terms_of,
 )
 from tickstream.ingest.sender import NO_REPLY, CommandSender
 from tickstream.ingest.verdicts import VerdictTail
-from tickstream.model import BoundCall, Command, Phase, Receipt, Retry, Verdict
+from tickstream.model import BoundCall, Command, Phase, Receipt, Retry, Verb, Verdict
 from tickstream.settings import Settings, dashboard_url
 from tickstream.topics import TopicNames
 
@@ -194,9 +196,50 @@ class Client:
 
         Raises InvalidTaskId, BrokerUnavailable, SendFailed, VerdictTimeout.
         """
-        command = cancel_command(self._ids.next(), task_id, running)
-        self._layout.check()
-        return self._ask(command, self._sender.locate(command), timeout)
+        return self._about(cancel_command(self._ids.next(), task_id, running), timeout)
+
+    def pause(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+        """Have no further occurrence of a task dispatched until `resume`. What is in flight goes on.
+
+        PAUSED, TOO_LATE with the phase when nothing waits, or UNKNOWN. Raises as `cancel`.
+        """
+        return self._about(task_command(self._ids.next(), Verb.PAUSE, task_id), timeout)
+
+    def resume(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+        """Undo `pause`; an occurrence that fell due meanwhile is dispatched at once. Also ends a fault.
+
+        RESUMED, TOO_LATE, or UNKNOWN. Raises as `cancel`.
+        """
+        return self._about(task_command(self._ids.next(), Verb.RESUME, task_id), timeout)
+
+    def trigger(self, task_id: str, *, timeout: timedelta = CANCEL_TIMEOUT) -> Verdict:
+        """Run a task now, beside what is scheduled, as an occurrence of its own; pauses and limits do not hold it.
+
+        TRIGGERED with the occurrence, TOO_LATE once the task has ended, UNKNOWN, or REJECTED. Raises as `cancel`.
+        """
+        return self._about(task_command(self._ids.next(), Verb.TRIGGER, task_id), timeout)
+
+    def reschedule(
+        self,
+        task_id: str,
+        *,
+        run_at: datetime | None = None,
+        run_at_ts: int | None = None,
+        allow_past: bool = False,
+        timeout: timedelta = CANCEL_TIMEOUT,
+    ) -> Verdict:
+        """Another instant for a task that waits; handler, payload and options stay.
+
+        REPLACED, TOO_LATE when nothing waits, UNKNOWN, or REJECTED. Raises InvalidInput and as `cancel`.
+        """
+        when = instant_ms("run_at", run_at, run_at_ts)
+        command = task_command(self._ids.next(), Verb.RESCHEDULE, task_id, when, allow_past)
+        return self._about(command, timeout)
+
+    @property
+    def queues(self) -> QueueCommands:
+        """Pauses and limits of queues."""
+        return QueueCommands(InEveryBucket(self._ids, self._layout, self._sender, self._answers, self._clock))
 
     def schedule_many(self, items: Iterable[Item], *, wait: timedelta | None = None) -> Iterator[ItemResult]:
         """Schedule each item; yield one result for each, in the order of the input.
@@ -211,6 +254,11 @@ class Client:
             return BulkSchedule(self._sender, self._requests, self._ids).run(items)
         wait_s = _seconds("wait", wait)
         return BulkSchedule(self._sender, self._requests, self._ids, self._answers(), wait_s).run(items)
+
+    def _about(self, command: Command, timeout: timedelta) -> Verdict:
+        """Send a command about a task, and wait for its verdict."""
+        self._layout.check()
+        return self._ask(command, self._sender.locate(command), timeout)
 
     def _ask(self, command: Command, located: tuple[int, bytes, bytes], timeout: timedelta) -> Verdict:
         asking = self._answers()
@@ -239,7 +287,7 @@ class Client:
         With `after`, the answer waits until it contains that command, at most `wait_ms`. Raises
         DashboardUnavailable.
         """
-        return self.dashboard.task(task_id, after=_receipts(after), wait_ms=wait_ms if after else 0)
+        return self.dashboard.task(task_id, after=receipts_of(after), wait_ms=wait_ms if after else 0)
 
     def query(
         self,
@@ -266,8 +314,8 @@ class Client:
         command, at most `wait_ms`. Raises InvalidInput, DashboardUnavailable.
         """
         filters = {
-            "start": _bound("start", start),
-            "end": _bound("end", end),
+            "start": bound_of("start", start),
+            "end": bound_of("end", end),
             "state": state.value if isinstance(state, Phase) else state,
             "queue": queue,
             "handler": handler,
@@ -280,7 +328,7 @@ class Client:
             "cursor": cursor,
         }
         given = {name: value for name, value in filters.items() if value is not None}
-        return self.dashboard.tasks(given, after=_receipts(after), wait_ms=wait_ms if after else 0)
+        return self.dashboard.tasks(given, after=receipts_of(after), wait_ms=wait_ms if after else 0)
 
     @property
     def dashboard(self) -> Dashboard:
@@ -335,18 +383,6 @@ def _settings(settings: Settings | None, bootstrap: str | None, prefix: str | No
         return settings
     chosen = Settings(bootstrap) if bootstrap is not None else Settings.from_env()
     return chosen if prefix is None else Settings(chosen.bootstrap, prefix, chosen.kafka)
-
-
-def _receipts(after: Receipt | Sequence[Receipt]) -> Sequence[Receipt]:
-    return (after,) if isinstance(after, Receipt) else after
-
-
-def _bound(name: str, value: datetime | int | None) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        return str(instant_ms(name, value, None))
-    return str(instant_ms(name, None, value))
 
 
 def _seconds(name: str, span: timedelta) -> float:

@@ -7,12 +7,14 @@ API: rows by (occurrence_ts, task_id), each answer with its own age.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import httpx
 
 from tickstream.errors import DashboardUnavailable, InvalidInput
+from tickstream.ingest.request import instant_ms
 from tickstream.model import Phase, Receipt
 
 _CONNECT_S: Final = 4.0
@@ -187,3 +189,17 @@ def _reading(after: Sequence[Receipt], wait_ms: int) -> list[tuple[str, str]]:
 def _row(fields: Mapping[str, Any]) -> Row:
     named: dict[str, Any] = {name: fields.get(name) for name in Row._fields}
     return Row(**named | {"state": Phase(fields["state"])})
+
+
+def receipts_of(after: Receipt | Sequence[Receipt]) -> Sequence[Receipt]:
+    """One receipt or several, as several."""
+    return (after,) if isinstance(after, Receipt) else after
+
+
+def bound_of(name: str, value: datetime | int | None) -> str | None:
+    """A bound of a window in ms, as text. Raises InvalidInput."""
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return str(instant_ms(name, value, None))
+    return str(instant_ms(name, None, value))

@@ -16,17 +16,20 @@ from tickstream.model import (
     DEFAULT_QUEUE,
     DEFAULT_TERMS,
     NEVER,
+    NO_LIMIT,
     VERSION_HEADER,
     BoundCall,
     Command,
     IfExists,
     Options,
+    QueueLimits,
     Retry,
     RunTerms,
     Verb,
     check_task_id,
     overridden,
 )
+from tickstream.model.retry import milliseconds
 from tickstream.settings import MAX_COMMAND_BYTES, MAX_PAYLOAD_BYTES
 
 IfExistsLike = IfExists | Literal["replace", "reject"]
@@ -135,6 +138,33 @@ def cancel_command(command_id: bytes, task_id: str, running: bool = False) -> Co
     """The CANCEL command of a task. Raises InvalidTaskId."""
     options = DEFAULT_OPTIONS._replace(running=True) if running else DEFAULT_OPTIONS
     return Command(command_id, Verb.CANCEL, check_task_id(task_id), NEVER, "", options, b"")
+
+
+def task_command(
+    command_id: bytes, verb: Verb, task_id: str, when: int = NEVER, allow_past: bool = False
+) -> Command:
+    """A command about a task that stands. Raises InvalidTaskId."""
+    options = DEFAULT_OPTIONS._replace(allow_past=True) if allow_past else DEFAULT_OPTIONS
+    return Command(command_id, verb, check_task_id(task_id), when, "", options, b"")
+
+
+def queue_command(command_id: bytes, verb: Verb, queue: str, limits: QueueLimits | None = None) -> Command:
+    """A command about a queue, EVERY_QUEUE: about all of them; each bucket is to get one of its own."""
+    options = DEFAULT_OPTIONS if limits is None else DEFAULT_OPTIONS._replace(limits=limits)
+    return Command(command_id, verb, "", NEVER, queue, options, b"")
+
+
+def queue_limits(running: int | None, starts: int | None, per: timedelta) -> QueueLimits:
+    """Limits within each bucket; None: no limit. Raises InvalidInput."""
+    for name, number in (("running", running), ("starts", starts)):
+        if number is not None and (type(number) is not int or not 1 <= number < 2**31):
+            raise InvalidInput(
+                f"{name}={number!r}: a whole number from 1 on, or None for no limit; to stop a queue, pause it"
+            )
+    per_ms = milliseconds("per", per, timedelta(milliseconds=1))
+    return QueueLimits(
+        NO_LIMIT if running is None else running, NO_LIMIT if starts is None else starts, per_ms
+    )
 
 
 def resend_of(command: Command, offset: int) -> Command:

@@ -121,7 +121,8 @@ class CommandSender:
         arrays: dict[int, Array] = {}
         for question in questions:
             again = resend_of(question.command, question.delivery.offset)
-            bucket, key, element = self.locate(again)
+            _, key, element = self.locate(again)
+            bucket = question.delivery.bucket
             array = arrays.get(bucket)
             if array is not None and not array.has_room(element):
                 self.send_array(array, reply)

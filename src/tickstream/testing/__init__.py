@@ -4,6 +4,7 @@
 """
 
 from tickstream.testing.clock import ManualClock
-from tickstream.testing.harness import Harness, HarnessRun, HarnessWorker
+from tickstream.testing.harness import Harness
+from tickstream.testing.workers import HarnessRun, HarnessWorker
 
 __all__ = ["Harness", "HarnessRun", "HarnessWorker", "ManualClock"]

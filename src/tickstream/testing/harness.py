@@ -6,13 +6,10 @@ on the way happens in order, at its instant.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict, deque
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from tickstream.codec import (
-    decode_body,
     encode_batch,
     encode_command,
     encode_reports,
@@ -23,11 +20,9 @@ from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import Expired, LeaseBook
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.dispatcher.records import encode_outcome
-from tickstream.ingest.request import IfExistsLike, Requests, cancel_command, schedule_command, terms_of
 from tickstream.model import (
     DEFAULT_QUEUE,
     NEVER,
-    BoundCall,
     Command,
     DueEntry,
     History,
@@ -35,20 +30,18 @@ from tickstream.model import (
     Phase,
     Progress,
     Report,
-    ReportKind,
-    Retry,
     Signal,
     Verdict,
     Work,
     bucket_of,
 )
 from tickstream.settings import EngineSettings
+from tickstream.testing.clients import HarnessClient
 from tickstream.testing.clock import ManualClock
 from tickstream.testing.memory import MemoryTimers
+from tickstream.testing.workers import HarnessWorker
 from tickstream.topics import TopicNames
 from tickstream.worker.app import App
-from tickstream.worker.execution import Execution
-from tickstream.worker.run import Run
 
 BUCKETS = 8
 _NAMES = TopicNames("test.")
@@ -131,6 +124,11 @@ class Harness:
         (verdict,) = self._turn(bucket_of(command.task_id, BUCKETS), commands=value)
         return verdict
 
+    def send_everywhere(self, command: Command) -> list[Verdict]:
+        """Put a command into every bucket's log and apply it."""
+        value = encode_batch("harness", 0, [encode_command(command)])
+        return [verdict for bucket in range(BUCKETS) for verdict in self._turn(bucket, commands=value)]
+
     def report(self, report: Report, worker: str) -> None:
         """Put a worker's report into its bucket's log and apply it."""
         self._turn(bucket_of(report.task_id, BUCKETS), reports=encode_reports(worker, [report]))
@@ -191,161 +189,6 @@ class Harness:
         for queue, work in outcome.work:
             self._work[queue].append(work)
         return [reply.verdict for reply in outcome.replies]
-
-
-class HarnessClient:
-    """Like Client, but every call is answered at once with its verdict."""
-
-    def __init__(self, harness: Harness) -> None:
-        self._harness = harness
-        self._requests = Requests()
-
-    def schedule(
-        self,
-        task_id: str,
-        *,
-        run_at: datetime | None = None,
-        run_at_ts: int | None = None,
-        payload: bytes | None = None,
-        handler: str = "",
-        call: BoundCall | None = None,
-        queue: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        if_exists: IfExistsLike = "replace",
-        allow_past: bool = False,
-        lease: timedelta | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-    ) -> Verdict:
-        """As Client.schedule with wait. Raises InvalidInput and its kinds."""
-        terms = terms_of(task_id, call, lease, timeout, retry)
-        checked = self._requests.checked(
-            task_id, run_at, run_at_ts, payload, handler, call, queue, labels, if_exists, allow_past, terms
-        )
-        command = schedule_command(self._harness.new_id(), checked)
-        verdict = self._harness.send(command)
-        self._harness.tick()
-        return verdict
-
-    def cancel(self, task_id: str, *, running: bool = False) -> Verdict:
-        """As Client.cancel."""
-        return self._harness.send(cancel_command(self._harness.new_id(), task_id, running))
-
-
-class HarnessWorker:
-    """Takes dispatched runs and executes them through the worker's own code."""
-
-    def __init__(self, harness: Harness, app: App, name: str, queue: str) -> None:
-        self._harness = harness
-        self._app = app
-        self._name = name
-        self._queue = queue
-
-    def run_all(self) -> list[Report]:
-        """Execute every dispatched run, report the outcomes, and return the reports."""
-        reports = []
-        while (work := self._harness.take(self._queue)) is not None:
-            report = self.execute(work)
-            self._harness.report(report, self._name)
-            reports.append(report)
-        return reports
-
-    def take(self) -> HarnessRun:
-        """The next dispatched run, not claimed: as a worker has it that finishes at once, or dies.
-
-        Raises LookupError when none waits.
-        """
-        work = self._harness.take(self._queue)
-        if work is None:
-            raise LookupError(f"no run waits in queue {self._queue!r}")
-        return HarnessRun(self._harness, self._name, work)
-
-    def again(self, work: Work) -> HarnessRun:
-        """Another run of work that was delivered before, as Kafka does after a crash."""
-        return HarnessRun(self._harness, self._name, work)
-
-    def claim(self) -> HarnessRun:
-        """The next dispatched run, claimed. Raises LookupError when none waits."""
-        run = self.take()
-        run.claim()
-        return run
-
-    def execute(self, work: Work) -> Report:
-        """Run the handler of `work` here and now, and send what it schedules.
-
-        Raises KeyError when the app has no handler of that name.
-        """
-        body = decode_body(work.body)
-        handler = self._app.handlers[body.handler]
-        done: list[Report] = []
-        execution = Execution(
-            self._harness.clock, self._harness.new_id, lambda _run, report: done.append(report)
-        )
-        run = Run(_Nobody(), work.bucket, 0, work, body, handler, self._harness.clock.wall_ms())
-        if handler.is_async:
-            asyncio.run(execution.run_async(run))
-        else:
-            execution.run(run)
-        for made in run.ctx.follow_ups if run.ctx else ():
-            self._harness.client.schedule(made.task_id, **made.request())
-        return done[0]
-
-
-class HarnessRun:
-    """A run in the hands of a worker that the test plays."""
-
-    def __init__(self, harness: Harness, worker: str, work: Work) -> None:
-        self._harness = harness
-        self._worker = worker
-        self.work = work
-        self.run_id = harness.new_id()
-
-    def claim(self) -> None:
-        """Say that it runs, and is to be held by this run."""
-        self._say(ReportKind.CLAIMED)
-
-    def heartbeat(self) -> None:
-        """Say that it still runs."""
-        self._say(ReportKind.HEARTBEAT)
-
-    def succeed(self) -> None:
-        """Report success."""
-        self._say(ReportKind.SUCCEEDED)
-
-    def fail(self, error: str = "Error: failed", *, retry_ms: int = NEVER) -> None:
-        """Report a failure."""
-        self._say(ReportKind.FAILED, error, retry_ms)
-
-    def release(self) -> None:
-        """Hand it back unstarted."""
-        self._say(ReportKind.RELEASED)
-
-    def _say(self, kind: ReportKind, error: str = "", retry_ms: int = NEVER) -> None:
-        now = self._harness.clock.wall_ms()
-        work = self.work
-        handler = decode_body(work.body).handler
-        report = Report(
-            kind,
-            work.task_id,
-            work.occurrence_ts,
-            work.attempt,
-            self.run_id,
-            handler,
-            now,
-            now,
-            now,
-            error,
-            retry_ms,
-        )
-        self._harness.report(report, self._worker)
-
-
-class _Nobody:
-    """Owns the runs of a harness: there is no slot to free and no offset to commit."""
-
-    def finished(self) -> None: ...
-
-    def acked(self, run: Run, kind: ReportKind) -> None: ...
 
 
 def _fresh_progress() -> Progress:

@@ -14,7 +14,7 @@ from tickstream.codec import decode_queue, decode_spec, decode_state
 from tickstream.errors import StoreRefused
 from tickstream.model import DueEntry, DueKind, QueueState, TaskSpec, TaskState
 from tickstream.timer_store import BucketMeta, TaskChange, TimerStore, due_entries
-from tickstream.timer_store.due import HeldEntry, has_holder, held_entry
+from tickstream.timer_store.due import HeldEntry, held_entry, is_watched
 
 _Key = tuple[int, str]
 _NO_QUEUES: Final[Mapping[str, bytes]] = MappingProxyType({})
@@ -156,7 +156,7 @@ class MemoryStore(TimerStore):
                 held_entry(change.task_id, change.old_spec, change.old_state),
                 held_entry(change.task_id, change.new_spec, change.new_state),
             )
-            held, holds = has_holder(change.old_state), has_holder(change.new_state)
+            held, holds = is_watched(change.old_state), is_watched(change.new_state)
             if held != holds:
                 (disk.holding.add if holds else disk.holding.discard)(key)
         self._written(bucket, meta, queues)
@@ -183,7 +183,7 @@ class MemoryStore(TimerStore):
             if "state" in values:
                 _put(disk.state, key, values["state"], None)
             state = self.state(*key)
-            (disk.holding.add if has_holder(state) else disk.holding.discard)(key)
+            (disk.holding.add if is_watched(state) else disk.holding.discard)(key)
             for entry in due_entries(task_id, self.spec(*key), state):
                 self._add(bucket, entry)
             self._move(bucket, was, held_entry(task_id, self.spec(*key), state))
