@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import Final, Protocol
 
 from tickstream.model import EVERY_QUEUE, NO_LIMIT, DueEntry, QueueLimits, QueueState, TaskState
@@ -163,7 +164,7 @@ class GateTurn:
         if limits.max_running != NO_LIMIT and self._running(gate) >= limits.max_running:
             return None
         lacking = 1.0 - self._tokens(name, limits)
-        return self._now_ms + int(lacking * limits.per_ms / limits.starts) + 1
+        return self._now_ms + max(1, ceil(lacking * limits.per_ms / limits.starts))
 
     # ------------------------------------------------------------------ told by the turn
 
