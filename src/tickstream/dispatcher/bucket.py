@@ -6,8 +6,6 @@ aborts leaves nothing behind: the object is dropped and the same inputs are deci
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
-
 from tickstream.codec import decode_batch, decode_reports, encode_batch, encode_reports
 from tickstream.dispatcher.decision import (
     NO_TASK,
@@ -22,8 +20,9 @@ from tickstream.dispatcher.decision import (
     leases_of,
 )
 from tickstream.dispatcher.engine import apply_command, apply_due
-from tickstream.dispatcher.gates import Gates, GateTurn
+from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import Expired
+from tickstream.dispatcher.outcome import BucketOutcome, DeadLetter, Reply, TaskView
 from tickstream.dispatcher.queues import apply_queue_command
 from tickstream.dispatcher.runs import apply_expiry, apply_report
 from tickstream.errors import CodecError
@@ -41,67 +40,12 @@ from tickstream.model import (
     ReportKind,
     Rev,
     Signal,
-    TaskSpec,
-    TaskState,
     Verdict,
     VerdictKind,
     Work,
     bucket_of,
 )
 from tickstream.settings import MAX_COMMAND_BYTES
-
-
-class TaskView(Protocol):
-    """The tasks of one bucket as the store has them."""
-
-    def spec(self, bucket: int, task_id: str) -> TaskSpec | None: ...
-    def state(self, bucket: int, task_id: str) -> TaskState | None: ...
-
-
-class DeadLetter(NamedTuple):
-    """A record for `dead-letter`. All but its key and value goes into its headers."""
-
-    task_id: str
-    value: bytes
-    reason: DeadReason
-    detail: str
-    source: str
-    """What `value` is: a message of `commands` or `reports`, or the body of `work`."""
-    queue: str = ""
-    """Of work."""
-
-
-class Reply(NamedTuple):
-    """A verdict and where it is wanted."""
-
-    client_id: str
-    partition: int
-    verdict: Verdict
-
-
-class BucketOutcome(NamedTuple):
-    """What one bucket's share of a transaction comes to."""
-
-    bucket: int
-    before: dict[str, Task]
-    """Every task touched, as the store has it."""
-    after: dict[str, Task]
-    work: list[tuple[str, Work]]
-    """(queue, Work)."""
-    history: list[History]
-    dead_letters: list[DeadLetter]
-    replies: list[Reply]
-    stale: list[DueEntry]
-    leases: list[Lease]
-    """Of runs claimed."""
-    heartbeats: list[Report]
-    """They change no task: soft state of the lane."""
-    signals: list[Signal]
-    alarms: list[str]
-    """What a person must hear of, once it is committed."""
-    gates: GateTurn
-    """To be committed with it; its settings are what was set for queues."""
-    progress: Progress
 
 
 class BucketTurn:

@@ -14,11 +14,12 @@ from typing import Final, Protocol
 from tickstream.clock import Clock
 from tickstream.codec import encode_signal
 from tickstream.dispatcher.batch import Batch, Piece, halves
-from tickstream.dispatcher.bucket import BucketOutcome, BucketTurn
+from tickstream.dispatcher.bucket import BucketTurn
 from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.freshness import Freshness
 from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import LeaseBook
+from tickstream.dispatcher.outcome import BucketOutcome
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
 from tickstream.errors import (

@@ -25,7 +25,7 @@ from tickstream.codec import (
     encode_work,
     timers_key,
 )
-from tickstream.dispatcher.bucket import BucketOutcome, DeadLetter, Reply
+from tickstream.dispatcher.outcome import BucketOutcome, DeadLetter, Reply
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.errors import RecordTooLarge
 from tickstream.model import DueEntry, Verdict

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from tickstream.dispatcher.bucket import BucketOutcome
 from tickstream.dispatcher.decision import NO_TASK, Task
+from tickstream.dispatcher.outcome import BucketOutcome
 from tickstream.model import DueEntry, TaskSpec, TaskState
 from tickstream.timer_store import due_entries, held_entry
 
