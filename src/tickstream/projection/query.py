@@ -24,6 +24,7 @@ MAX_LIMIT: Final = 1_000
 MAX_VISITED: Final = 20_000
 _CHUNK: Final = 512
 """Rows taken at a time once the first, as many as were asked for, did not suffice."""
+_SUPERSEDED_BYTE: Final = SUPERSEDED[0]
 MAX_OCCURRENCES: Final = 100
 """Of one task's answer."""
 MAX_ATTEMPTS: Final = 100
@@ -68,6 +69,10 @@ class Page(NamedTuple):
         return [decode_row(value) for value in self.values]
 
 
+Pair = tuple[bytes, bytes]
+"""A row's key and value."""
+
+
 def rows_in(view: View, window: Window) -> Page:
     """The next page of `window`."""
     start = keys.instant(window.start_ms)
@@ -76,34 +81,27 @@ def rows_in(view: View, window: Window) -> Page:
         end = min(end, window.cursor)
     elif window.cursor:
         start = max(start, keys.after(window.cursor))
-    matches = matcher(window)
+    passing = sieve(window)
     families = sorted({FAMILY_OF[state] for state in window.states or FAMILY_OF})
     scan = view.scan_back if window.descending else view.scan
     scans = {family: scan(family, start, end) for family in families}
-    found: list[bytes] = []
+    found: list[Pair] = []
     visited = 0
-    last = matched = b""
     for chunk in _merged(scans, window.limit, window.descending):
-        for key, value in chunk:
-            visited += 1
-            if matches(key, value):
-                if len(found) == window.limit:
-                    # One more than asked for: there is a next page, and it begins with this row.
-                    return Page(found, matched, visited)
-                found.append(value)
-                matched = key
-            last = key
+        visited += len(chunk)
+        found += passing(chunk)
+        if len(found) > window.limit:
+            # More than asked for: there is a next page, and it begins behind this row.
+            return Page([value for _, value in found[: window.limit]], found[window.limit - 1][0], visited)
         if visited >= MAX_VISITED:
-            return Page(found, last, visited)
-    return Page(found, None, visited)
+            return Page([value for _, value in found], chunk[-1][0], visited)
+    return Page([value for _, value in found], None, visited)
 
 
-def _merged(
-    scans: dict[Family, Iterator[tuple[bytes, bytes]]], limit: int, descending: bool
-) -> Iterator[list[tuple[bytes, bytes]]]:
+def _merged(scans: dict[Family, Iterator[Pair]], limit: int, descending: bool) -> Iterator[list[Pair]]:
     """The rows of several families in one order, by chunks."""
     size = limit + 1
-    waiting: dict[Family, list[tuple[bytes, bytes]]] = {family: [] for family in scans}
+    waiting: dict[Family, list[Pair]] = {family: [] for family in scans}
     nearest = max if descending else min
     while scans or any(waiting.values()):
         for family in list(scans):
@@ -113,7 +111,7 @@ def _merged(
                     del scans[family]
         # Up to the nearest last key of what is not read to its end, nothing can be missing.
         bound = nearest((waiting[family][-1][0] for family in scans), default=None)
-        chunk: list[tuple[bytes, bytes]] = []
+        chunk: list[Pair] = []
         for family, pairs in waiting.items():
             cut = len(pairs) if bound is None else _first_beyond(pairs, bound, descending)
             chunk += pairs[:cut]
@@ -123,7 +121,7 @@ def _merged(
         yield chunk
 
 
-def _first_beyond(pairs: list[tuple[bytes, bytes]], bound: bytes, descending: bool) -> int:
+def _first_beyond(pairs: list[Pair], bound: bytes, descending: bool) -> int:
     low, high = 0, len(pairs)
     while low < high:
         middle = (low + high) // 2
@@ -137,12 +135,9 @@ def _first_beyond(pairs: list[tuple[bytes, bytes]], bound: bytes, descending: bo
 
 # --------------------------------------------------------------------------- filters
 
-Test = Callable[[bytes, bytes], bool]
-"""Of a row's key and value, whether it passes."""
 
-
-def matcher(window: Window) -> Test:
-    """The filters that are set, as one question.
+def sieve(window: Window) -> Callable[[list[Pair]], list[Pair]]:
+    """What lets those rows through that pass all filters, in one go.
 
     What stands in the key is asked of the key. Most other rows are turned away by the bytes that a
     match must contain; only what contains them is read, since a label may look like a column.
@@ -171,16 +166,15 @@ def matcher(window: Window) -> Test:
 
     reads = some or bool(needles or text or like)
 
-    def test(key: bytes, value: bytes) -> bool:
-        if value.startswith(SUPERSEDED):
-            return False
-        if prefixes and not all(keys.row_is_of(key, prefix) for prefix in prefixes):
-            return False
-        if not reads:
-            return True
-        return all(needle in value for needle in needles) and passes(orjson.loads(value))
+    def let_through(pairs: list[Pair]) -> list[Pair]:
+        pairs = [pair for pair in pairs if pair[1][0] != _SUPERSEDED_BYTE]
+        for prefix in prefixes:
+            pairs = [pair for pair in pairs if keys.row_is_of(pair[0], prefix)]
+        for needle in needles:
+            pairs = [pair for pair in pairs if needle in pair[1]]
+        return [pair for pair in pairs if passes(orjson.loads(pair[1]))] if reads else pairs
 
-    return test
+    return let_through
 
 
 def _field(name: str, value: str) -> bytes:

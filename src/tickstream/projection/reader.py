@@ -68,9 +68,11 @@ class View:
         bounded.set_iterate_upper_bound(family.prefix + end)
         rows = self._columns[family.column].iter(bounded)
         rows.seek(family.prefix + start)
-        while rows.valid():
-            yield rows.key()[prefix:], rows.value()
-            rows.next()
+        # Looked up once: this is the innermost loop of every listing.
+        valid, key, value, forward = rows.valid, rows.key, rows.value, rows.next
+        while valid():
+            yield key()[prefix:], value()
+            forward()
         _check(rows)
 
     def scan_back(self, family: Family, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
