@@ -12,6 +12,7 @@ from bench import (
     idle,
     ingest,
     lateness,
+    query,
     recurrence,
     restore,
     scale,
@@ -38,6 +39,7 @@ BENCHMARKS: Final = {
         conflicts.BENCHMARK,
         audit.BENCHMARK,
         worker.BENCHMARK,
+        query.BENCHMARK,
     )
 }
 """What `python -m bench` offers."""
