@@ -153,7 +153,7 @@ def _inside(data_dir: Path, size: int, rounds: int, queue: str) -> Answers:
             window = Window(start_ms=start, end_ms=start + MINUTE_MS, queue=queue, limit=LIMIT)
             began = time.perf_counter()
             with reader.view() as view:
-                answer = answers.page(view, window, freshness(view.positions(), NOON_MS))
+                answer = answers.page(view, window, freshness(view.positions(), NOON_MS, view.of_buckets()))
             taken.append((time.perf_counter() - began) * 1_000)
             told = json.loads(answer)
             rows, visited = rows + len(told["rows"]), visited + told["visited"]

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from tests.kafka.projection_rig import BUCKETS, ProjectionRig, eventually, now_ms
+from tests.unit.test_projection_shards import Inside
 from tickstream import codec
-from tickstream.errors import DataDirInUse
+from tickstream.errors import DataDirInUse, InvalidInput
 from tickstream.kafka import plain_producer, worker_consumer
 from tickstream.model import NEVER, Claim, Report, ReportKind
 from tickstream.ops.processes import ManagedProcess, tickstream_command
+from tickstream.projection.api import create_app
+from tickstream.projection.front import Shards, create_front
 from tickstream.projection.index import Identity, IndexWriter
+from tickstream.projection.reader import IndexReader
+from tickstream.projection.service import run_projection
 
 ACTIONS = ("schedule", "schedule", "fire", "claim", "fail", "retry", "report", "cancel", "forget")
 BASE_MS = 1_800_000_000_000
@@ -224,3 +232,27 @@ def test_owners_come_from_the_log_and_groups_from_the_broker(rig: ProjectionRig)
             assert (change["kind"], change["buckets"], change["instance"]) == ("takeover", [1], "alpha")
     finally:
         worker.close()
+
+
+def test_two_projections_of_a_bucket_each_answer_as_one(rig: ProjectionRig) -> None:
+    some_history(rig, seed=11, decisions=120)
+    whole = rig.data_dir
+    with ExitStack() as owned:
+        apps = {}
+        for bucket in range(BUCKETS):
+            rig.data_dir = whole.with_name(f"shard-{bucket}")
+            owned.enter_context(rig.projection(buckets=(bucket,)))
+            reader = owned.enter_context(IndexReader(rig.data_dir))
+            apps[f"shard{bucket}"] = create_app(reader, hosts=[f"shard{bucket}"])
+        shards = Shards([f"http://{name}" for name in apps], None, Inside(apps))
+        client = owned.enter_context(TestClient(create_front(shards), base_url="http://localhost"))
+        assert rig.all_rows(client) == rig.expected()
+        position = client.get("/api/status").json()["position"]
+        assert {int(bucket) for bucket in position} == set(range(BUCKETS))
+
+
+def test_a_bucket_that_there_is_not_cannot_be_followed(rig: ProjectionRig) -> None:
+    with pytest.raises(InvalidInput, match="bucket 2: there are 2"):
+        run_projection(
+            rig.settings, data_dir=rig.data_dir, events=print, stop=threading.Event(), buckets=(0, 2)
+        )

@@ -14,7 +14,8 @@ from tests.projection_log import LogWriter
 from tests.unit.projection_index import fold_in, new_index
 from tests.unit.test_projection_api import MINUTE, NOON, dashboard
 from tickstream.projection.index import IndexWriter
-from tickstream.projection.rows import WHOLE, Change, ChangeKind, Owner, Pulse
+from tickstream.projection.keys import WHOLE
+from tickstream.projection.rows import Change, ChangeKind, Owner, Pulse
 from tickstream.projection.snapshot import Member, Snapshot, encode_snapshot
 
 NOW = NOON + 30_000

@@ -7,39 +7,27 @@ a thread. Shapes of answers: answers.py and status.py; their description: openap
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import orjson
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import IndexNotReady, InvalidTaskId
 from tickstream.model import Receipt, check_task_id
 from tickstream.projection import answers, charts, failures, installation, parameters, runs
+from tickstream.projection.application import application
 from tickstream.projection.freshness import Freshness, freshness, missing
-from tickstream.projection.guard import Guard
-from tickstream.projection.openapi import document
 from tickstream.projection.problems import Problem, bad_parameter, not_ready, not_visible
 from tickstream.projection.reader import IndexReader, View
 from tickstream.projection.status import status
 from tickstream.projection.stream import StatusCache, events
 
-PAGE: Final = Path(__file__).parent / "page"
-_TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 _LOOK_AGAIN_S: Final = 0.02
 """How often a request that waits for a command looks; a catch-up of the secondary costs 0.5 ms."""
 
@@ -120,22 +108,6 @@ class Dashboard:
         """The status, live."""
         return StreamingResponse(events(self._status, self.stopping), media_type="text/event-stream")
 
-    async def openapi(self, _request: Request) -> Response:
-        """The description of this API."""
-        return JSONResponse(document())
-
-    async def page(self, request: Request) -> Response:
-        """The page and its files: only what lies in its directory by name."""
-        name = request.path_params.get("name") or "index.html"
-        files = {path.relative_to(PAGE).as_posix(): path for path in PAGE.rglob("*") if path.suffix in _TYPES}
-        if name in files:
-            return FileResponse(files[name], media_type=_TYPES[files[name].suffix])
-        if name == "index.html":
-            return PlainTextResponse("tickstream dashboard: the API is described at /openapi.json\n")
-        raise Problem(
-            404, "Not found", f"there is nothing at {request.url.path}; the API is at /openapi.json"
-        )
-
     async def _make_status(self) -> dict[str, Any]:
         return await run_in_threadpool(self._read, status)
 
@@ -159,7 +131,7 @@ class Dashboard:
     def _read(self, make: Callable[[View, Freshness], _T]) -> _T:
         try:
             with self._reader.view() as view:
-                return make(view, freshness(view.positions(), self._clock.wall_ms()))
+                return make(view, freshness(view.positions(), self._clock.wall_ms(), view.of_buckets()))
         except IndexNotReady as error:
             raise not_ready(str(error)) from error
 
@@ -174,7 +146,9 @@ def _of_known_buckets(receipts: list[Receipt], fresh: Freshness) -> list[Receipt
             raise bad_parameter(
                 "after",
                 str(receipt),
-                f"there are only {len(fresh.positions)} buckets: of another installation?",
+                f"there are only {fresh.of_buckets} buckets: of another installation?"
+                if receipt.bucket >= fresh.of_buckets
+                else f"bucket {receipt.bucket} is not in this shard",
             )
     return receipts
 
@@ -188,52 +162,21 @@ def create_app(
 ) -> Starlette:
     """The dashboard as an ASGI application. `reader` stays the caller's to close.
 
-    `hosts`: names under which it may be called besides loopback's. `token`: then every request
-    under /api/ needs `Authorization: Bearer <token>`; the page's own files hold no data.
+    `hosts` and `token` as in `application`.
     """
     dashboard = Dashboard(reader, clock or SystemClock())
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        yield
-        dashboard.stopping.set()
-
-    app = Starlette(
-        routes=[
-            Route("/api/tasks", dashboard.tasks),
-            Route("/api/tasks/{task_id:path}", dashboard.task),
-            Route("/api/counts", dashboard.counts),
-            Route("/api/forecast", dashboard.forecast),
-            Route("/api/lateness", dashboard.lateness),
-            Route("/api/running", dashboard.running),
-            Route("/api/failures", dashboard.failures),
-            Route("/api/queues", dashboard.queues),
-            Route("/api/cluster", dashboard.cluster),
-            Route("/api/changes", dashboard.changes),
-            Route("/api/status", dashboard.status),
-            Route("/api/stream", dashboard.stream),
-            Route("/openapi.json", dashboard.openapi),
-            Route("/", dashboard.page),
-            Route("/{name:path}", dashboard.page),
-        ],
-        middleware=[Middleware(Guard, hosts=tuple(hosts), token=token)],
-        exception_handlers={Problem: _problem, HTTPException: _refused, Exception: _failed},
-        lifespan=lifespan,
-    )
-    app.state.dashboard = dashboard
-    return app
-
-
-async def _problem(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return error.response()
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return Problem(error.status_code, error.detail, f"{request.method} {request.url.path}").response()
-
-
-async def _failed(_request: Request, _error: Exception) -> Response:
-    """The traceback is the server's to log (Starlette raises it on), not the reader's to see."""
-    return Problem(500, "Internal error", "the server's log says more").response()
+    routes = [
+        Route("/api/tasks", dashboard.tasks),
+        Route("/api/tasks/{task_id:path}", dashboard.task),
+        Route("/api/counts", dashboard.counts),
+        Route("/api/forecast", dashboard.forecast),
+        Route("/api/lateness", dashboard.lateness),
+        Route("/api/running", dashboard.running),
+        Route("/api/failures", dashboard.failures),
+        Route("/api/queues", dashboard.queues),
+        Route("/api/cluster", dashboard.cluster),
+        Route("/api/changes", dashboard.changes),
+        Route("/api/status", dashboard.status),
+        Route("/api/stream", dashboard.stream),
+    ]
+    return application(routes, dashboard.stopping, hosts=hosts, token=token)

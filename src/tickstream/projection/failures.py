@@ -102,6 +102,8 @@ def group_object(group: _Group) -> dict[str, Any]:
         "count": group.count,
         "first_ms": group.first_ms,
         "last_ms": group.last_ms,
+        "oldest_ts": group.oldest_ts,
+        "newest_ts": group.newest_ts,
         "queues": sorted(group.queues),
         "examples": [failure._asdict() for failure in group.examples],
         "command": listing_command(

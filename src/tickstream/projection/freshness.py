@@ -27,6 +27,8 @@ class Freshness(NamedTuple):
     restoring: tuple[int, ...]
     """Buckets that are being rebuilt or catch up in parts; their rows may be ahead of each other."""
     positions: Mapping[int, Position]
+    of_buckets: int
+    """How many buckets there are: more than positions when this is the index of a shard."""
 
     def fields(self) -> dict[str, Any]:
         """As it stands in an answer."""
@@ -35,14 +37,15 @@ class Freshness(NamedTuple):
             "staleness_ms": self.staleness_ms,
             "slowest_bucket": self.slowest_bucket,
             "restoring": list(self.restoring),
+            "of_buckets": self.of_buckets,
             "position": {
                 str(b): {"timers": p.timers, "history": p.history} for b, p in self.positions.items()
             },
         }
 
 
-def freshness(positions: Mapping[int, Position], now_ms: int) -> Freshness:
-    """The freshness of an answer made from `positions` (of all buckets) at `now_ms`."""
+def freshness(positions: Mapping[int, Position], now_ms: int, of_buckets: int) -> Freshness:
+    """The freshness of an answer made from `positions`, of all that the index follows, at `now_ms`."""
     slowest = min(positions, key=lambda b: (positions[b].applied_before_ms, b))
     return Freshness(
         now_ms,
@@ -50,6 +53,7 @@ def freshness(positions: Mapping[int, Position], now_ms: int) -> Freshness:
         slowest,
         tuple(b for b, p in positions.items() if p.restoring),
         positions,
+        of_buckets,
     )
 
 

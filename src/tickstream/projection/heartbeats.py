@@ -24,11 +24,11 @@ _TAKE: Final = 1_000
 class Heartbeats:
     """One reader of `reports`. Owns its consumer; `close` it."""
 
-    def __init__(self, settings: Settings, admin: Admin, buckets: int) -> None:
+    def __init__(self, settings: Settings, admin: Admin, buckets: Iterable[int]) -> None:
         """Begin at the ends. Raises BrokerUnavailable."""
         topic = TopicNames(settings.prefix).reports
         self._admin = admin
-        self._partitions = [(topic, bucket) for bucket in range(buckets)]
+        self._partitions = [(topic, bucket) for bucket in buckets]
         self._consumer = state_consumer(settings, f"{settings.prefix}projection-heartbeats")
         self._to_the_ends()
 

@@ -81,12 +81,20 @@ class Identity(NamedTuple):
     topic_ids: Mapping[str, bytes]
     """Of `timers` and `history`; a re-created topic has another id."""
     buckets: int
+    own: tuple[int, ...] = ()
+    """The buckets that it follows; none named: all."""
+
+    @property
+    def followed(self) -> tuple[int, ...]:
+        """The buckets that it follows."""
+        return self.own or tuple(range(self.buckets))
 
     @property
     def directory(self) -> str:
         """Name of its database."""
         parts = [f"format {FORMAT_VERSION}", f"buckets {self.buckets}"]
         parts += [f"{name} {topic_id.hex()}" for name, topic_id in sorted(self.topic_ids.items())]
+        parts += [f"own {self.own}"] if self.own else []
         return "index-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -99,7 +107,7 @@ class IndexWriter:
         self._dir = data_dir
         self._lock = _lock(data_dir)
         self._turn = _go_on(turn.read(data_dir), identity.directory)
-        self._buckets = identity.buckets
+        self._identity = identity
         self._unflushed = 0
         try:
             with self._moving():
@@ -129,7 +137,9 @@ class IndexWriter:
             raise StoreCorrupted(f"the projection's index {path} cannot be opened: {error}") from error
         self._columns = {name: self._db.get_column_family(name) for name in COLUMN_FAMILIES}
         self._handles = {name: self._db.get_column_family_handle(name) for name in COLUMN_FAMILIES}
-        self._columns[META.column].put(META.prefix + keys.BUCKETS, b"%d" % self._buckets)
+        followed = ",".join(map(str, self._identity.followed))
+        self._columns[META.column].put(META.prefix + keys.BUCKETS, b"%d" % self._identity.buckets)
+        self._columns[META.column].put(META.prefix + keys.OWN, followed.encode())
 
     def __enter__(self) -> IndexWriter:
         return self

@@ -16,7 +16,7 @@ from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.families import CHANGES
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.reader import View
-from tickstream.projection.rows import WHOLE, Change, ChangeKind, Owner, Position, decode_change
+from tickstream.projection.rows import Change, ChangeKind, Owner, Position, decode_change
 from tickstream.projection.snapshot import Snapshot, decode_snapshot
 from tickstream.projection.status import overdue
 
@@ -179,7 +179,7 @@ def changes(view: View, asked: Strip, fresh: Freshness) -> dict[str, Any]:
             {
                 "at_ms": first.at_ms,
                 "kind": first.kind.name.lower(),
-                "buckets": sorted(change.bucket for _, change in group if change.bucket != WHOLE),
+                "buckets": sorted(change.bucket for _, change in group if change.bucket != keys.WHOLE),
                 "instance": first.fields.get("instance"),
                 "lane": first.fields.get("lane"),
                 "before": _text(first.fields.get("before")),

@@ -12,7 +12,7 @@ byte order is the order of time.
     lateness  minute u32 | stage u8                                                lateness
     failure   at_ms u64 | task_id | 00 | occurrence i64                            failures
     change    at_ms u64 | kind u8 | bucket u16                                     changes
-    meta      ASCII: `buckets`, `cluster`, `b` + bucket u16, `o` + bucket u16,     meta
+    meta      ASCII: `buckets`, `own`, `cluster`, `b` + bucket u16, `o` + bucket u16,     meta
               `n` + state u8 + queue (UTF-8)
 
 The first six bytes of a row are its instant: a window is one range, and the minute is the prefix
@@ -58,6 +58,10 @@ _STATES: Final = {code: state for state, code in _STATE_CODES.items()}
 
 BUCKETS: Final = b"buckets"
 """Key of the number of buckets, in ASCII digits."""
+WHOLE: Final = 0xFFFF
+"""Stands for the bucket of a change that is not of one bucket."""
+OWN: Final = b"own"
+"""Key of the buckets that this index follows, in ASCII digits between commas."""
 CLUSTER: Final = b"cluster"
 """Key of what the broker said last of groups and ends."""
 

@@ -6,7 +6,7 @@ power of two is cut into 16 (the layout of HdrHistogram with one significant hex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -94,6 +94,11 @@ def percentile(histogram: Mapping[int, int], share: float) -> int | None:
         if seen >= rank and seen:
             return upper_ms(bucket)
     return None
+
+
+def histogram_of(shown: Iterable[Sequence[int]]) -> dict[int, int]:
+    """The histogram that a summary shows."""
+    return {bucket_of(upper): count for upper, count in shown}
 
 
 def summary(histograms: Mapping[int, Mapping[int, int]]) -> dict[str, Any]:

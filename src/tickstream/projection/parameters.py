@@ -50,7 +50,7 @@ def window(given: QueryParams) -> Window:
     end = instant(given, "end", LAST_INSTANT_MS + 1)
     if end < start:
         raise bad_parameter("end", given["end"], "must not lie before start")
-    return _filters(given)._replace(
+    return filters(given)._replace(
         start_ms=start,
         end_ms=end,
         states=_states(given, tuple(_STATES)),
@@ -63,10 +63,11 @@ def running(given: QueryParams) -> Window:
     """The window of /api/running: what is held, unless other states in flight are asked for. Raises Problem."""
     _known(given, _RUNNING)
     states = _states(given, _IN_FLIGHT) or frozenset({Phase.RUNNING})
-    return _filters(given)._replace(states=states)
+    return filters(given)._replace(states=states)
 
 
-def _filters(given: QueryParams) -> Window:
+def filters(given: QueryParams) -> Window:
+    """What listings share: filters, order, limit and cursor. Raises Problem (400)."""
     order = given.get("order", "") or "asc"
     if order not in ("asc", "desc"):
         raise bad_parameter("order", order, "asc or desc")

@@ -92,16 +92,22 @@ class View:
         value: bytes | None = self._columns[family.column].get(family.prefix + key)
         return value
 
+    def of_buckets(self) -> int:
+        """How many buckets the installation has."""
+        return int(self._get(META, keys.BUCKETS) or 0)
+
+    def _followed(self) -> list[int]:
+        """The buckets that this index follows."""
+        return [int(bucket) for bucket in (self._get(META, keys.OWN) or b"").split(b",") if bucket]
+
     def positions(self) -> dict[int, Position]:
-        """Where each bucket stands, by bucket."""
-        size = int(self._get(META, keys.BUCKETS) or 0)
-        values = (self._get(META, keys.bucket_key(b)) for b in range(size))
-        return {b: Position() if v is None else decode_position(v) for b, v in enumerate(values)}
+        """Where each bucket stands that this index follows."""
+        values = ((b, self._get(META, keys.bucket_key(b))) for b in self._followed())
+        return {b: Position() if v is None else decode_position(v) for b, v in values}
 
     def owners(self) -> dict[int, Owner]:
         """Who took each bucket last, by bucket; none where no Claim was read."""
-        size = int(self._get(META, keys.BUCKETS) or 0)
-        values = ((b, self._get(META, keys.owner_key(b))) for b in range(size))
+        values = ((b, self._get(META, keys.owner_key(b))) for b in self._followed())
         return {b: decode_owner(value) for b, value in values if value is not None}
 
     def cluster(self) -> bytes | None:

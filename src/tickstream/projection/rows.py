@@ -167,10 +167,6 @@ class ChangeKind(IntEnum):
     """The index was made anew: what it said before is gone."""
 
 
-WHOLE: Final = 0xFFFF
-"""Stands for the bucket of a change that is not of one bucket."""
-
-
 class Change(NamedTuple):
     """One entry of the strip of changes."""
 

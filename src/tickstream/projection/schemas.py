@@ -57,6 +57,10 @@ _FRESH: Final = {
         **_list(_WHOLE),
         "description": "buckets being rebuilt; their rows may be ahead of each other",
     },
+    "of_buckets": {
+        **_WHOLE,
+        "description": "how many buckets there are; position names those that are in this answer",
+    },
     "position": {
         "type": "object",
         "description": "by bucket, the next offsets of timers and history to be folded",
@@ -220,6 +224,8 @@ SCHEMAS: Final = {
                     count=_WHOLE,
                     first_ms=_MS,
                     last_ms=_MS,
+                    oldest_ts={**_MS, "description": "the least occurrence_ts"},
+                    newest_ts={**_MS, "description": "the greatest"},
                     queues=_list(_TEXT),
                     examples={**_list(ref("Failure")), "description": "the latest ones"},
                     command={**_TEXT, "description": "the shell line that lists them"},

@@ -10,7 +10,8 @@ import contextlib
 import gc
 import socket
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import uvicorn
@@ -18,6 +19,7 @@ import uvicorn
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput
 from tickstream.projection.api import create_app
+from tickstream.projection.front import Shards, create_front
 from tickstream.projection.guard import LOOPBACK
 from tickstream.projection.reader import IndexReader
 
@@ -37,7 +39,8 @@ class _Server(uvicorn.Server):
 
 def serve(
     *,
-    data_dir: Path,
+    data_dir: Path | None = None,
+    shards: Sequence[str] = (),
     host: str = "127.0.0.1",
     port: int = 8080,
     token: str | None = None,
@@ -46,15 +49,23 @@ def serve(
     events: Callable[[Mapping[str, object]], None],
     stop: threading.Event,
 ) -> None:
-    """Serve the index in `data_dir` until `stop` is set.
+    """Serve the index in `data_dir`, or the `shards` at these addresses, until `stop` is set.
 
-    `port` 0 takes a free one; the event `ready` names the address. `hosts`: further names under
-    which the server may be called. Raises InvalidInput when the address cannot be had.
+    Shards are asked with the same `token`. `port` 0 takes a free one; the event `ready` names the
+    address. `hosts`: further names under which the server may be called. Raises InvalidInput when
+    the address cannot be had.
     """
     clock = clock or SystemClock()
     names = [*hosts, *([] if host in _ANY or host in LOOPBACK else [host])]
-    with _listen(host, port) as listener, IndexReader(data_dir) as reader:
-        app = create_app(reader, clock=clock, hosts=names, token=token)
+    with ExitStack() as owned:
+        listener = owned.enter_context(_listen(host, port))
+        asked: Shards | None = None
+        if data_dir is not None:
+            reader = owned.enter_context(IndexReader(data_dir))
+            app = create_app(reader, clock=clock, hosts=names, token=token)
+        else:
+            asked = Shards(shards, token)
+            app = create_front(asked, clock=clock, hosts=names, token=token)
         server = _Server(
             uvicorn.Config(
                 app,
@@ -65,6 +76,9 @@ def serve(
                 timeout_graceful_shutdown=_DRAIN_S,
             )
         )
+        if token is None and host not in LOOPBACK:
+            open_to = "whoever reaches this address sees every task: pass --token-file"
+            events({"event": "warning", "at_ms": clock.wall_ms(), "reason": open_to})
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{listener.getsockname()[1]}"
 
@@ -79,9 +93,11 @@ def serve(
                 events({"event": "ready", "at_ms": clock.wall_ms(), "url": url})
             while not stop.is_set() and not serving.done():
                 await asyncio.sleep(_STOP_LOOK_S)
-            app.state.dashboard.stopping.set()
+            app.state.stopping.set()
             server.should_exit = True
             await serving
+            if asked is not None:
+                await asked.aclose()
 
         asyncio.run(run())
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tickstream.clock import Clock, SystemClock
-from tickstream.errors import CodecError, IndexOutdated
+from tickstream.errors import CodecError, IndexOutdated, InvalidInput
 from tickstream.kafka import (
     Admin,
     EndProbe,
@@ -23,10 +23,11 @@ from tickstream.kafka import (
     place,
     state_consumer,
 )
+from tickstream.projection import keys
 from tickstream.projection.fold import fold
 from tickstream.projection.heartbeats import Heartbeats
 from tickstream.projection.index import Identity, IndexWriter
-from tickstream.projection.rows import WHOLE, Change, ChangeKind
+from tickstream.projection.rows import Change, ChangeKind
 from tickstream.projection.snapshot import encode_snapshot
 from tickstream.projection.steps import BucketBuffer
 from tickstream.projection.watch import Watch
@@ -42,6 +43,7 @@ _GATHER_S: Final = 0.02
 """After a first record, how long more are waited for: one WriteBatch for several small steps."""
 _GATHER_RECORDS: Final = 5_000
 _DROP_EVERY_S: Final = 60.0
+_WORD_EVERY_S: Final = 5.0
 _PROBE_AFTER_S: Final = 0.5
 """How long a step waits for `history` before it is asked where that ends."""
 
@@ -56,28 +58,35 @@ def run_projection(
     events: Events,
     stop: threading.Event,
     retention_ms: int = RETENTION_MS,
+    buckets: Sequence[int] | None = None,
 ) -> None:
     """Keep the index in `data_dir` up to date until `stop` is set.
 
-    Events: `ready` with the number of records read when it has first caught up, `rebuild` when
-    the index must be made anew, `alarm` when a bucket stops. Raises DataDirInUse,
-    BrokerUnavailable, LayoutMismatch, StoreCorrupted.
+    `buckets`: follow only these, ascending; None: all. Events: `catching_up` with the share read,
+    every few seconds until `ready` with the number of records read, `rebuild` when the index must
+    be made anew, `alarm` when a bucket stops. Raises DataDirInUse, InvalidInput, BrokerUnavailable,
+    LayoutMismatch, StoreCorrupted.
     """
     clock = clock or SystemClock()
     admin = Admin(settings)
     names = TopicNames(settings.prefix)
     while not stop.is_set():
-        buckets = admin.layout().buckets
-        identity = Identity(admin.topic_ids([names.timers, names.history]), buckets)
+        size = admin.layout().buckets
+        if buckets is not None and buckets[-1] >= size:
+            raise InvalidInput(f"bucket {buckets[-1]}: there are {size}, numbered from 0")
+        own = tuple(buckets or ())
+        identity = Identity(admin.topic_ids([names.timers, names.history]), size, own)
         with IndexWriter(data_dir, identity) as index:
             try:
                 with Watch(admin, names, clock) as watch:
-                    Tail(settings, admin, index, buckets, clock, events, retention_ms, watch).run(stop)
+                    Tail(settings, admin, index, identity.followed, clock, events, retention_ms, watch).run(
+                        stop
+                    )
             except IndexOutdated as outdated:
                 at_ms, reason = clock.wall_ms(), str(outdated)
                 events({"event": "rebuild", "at_ms": at_ms, "reason": reason})
                 index.wipe()
-                index.note(Change(at_ms, ChangeKind.REBUILD, WHOLE, {"reason": reason}))
+                index.note(Change(at_ms, ChangeKind.REBUILD, keys.WHOLE, {"reason": reason}))
 
 
 class Tail:
@@ -88,7 +97,7 @@ class Tail:
         settings: Settings,
         admin: Admin,
         index: IndexWriter,
-        buckets: int,
+        buckets: Sequence[int],
         clock: Clock,
         events: Events,
         retention_ms: int,
@@ -102,7 +111,7 @@ class Tail:
         self._events = events
         self._retention_ms = retention_ms
         self._watch = watch
-        positions = index.positions(range(buckets))
+        positions = index.positions(buckets)
         self._buffers = {b: BucketBuffer(b, position) for b, position in positions.items()}
         self._consumer = state_consumer(settings, f"{settings.prefix}projection")
         self._heartbeats = Heartbeats(settings, admin, buckets)
@@ -110,6 +119,7 @@ class Tail:
         self._goal: dict[tuple[str, int], int] = {}
         """Ends of the logs when the tailing began."""
         self._announced = False
+        self._next_word = clock.monotonic() + _WORD_EVERY_S
         self._paused: set[tuple[str, int]] = set()
         self._stopped: set[int] = set()
         self._probe: tuple[EndProbe, dict[int, int]] | None = None
@@ -270,10 +280,17 @@ class Tail:
             self._next_drop = now + _DROP_EVERY_S
 
     def _announce(self) -> None:
-        """Say once that the ends seen at the beginning are reached."""
+        """Say how far it is, and once that the ends seen at the beginning are reached."""
         if self._announced:
             return
         reached = self._reached()
+        if (now := self._clock.monotonic()) >= self._next_word:
+            self._next_word = now + _WORD_EVERY_S
+            left = sum(max(0, end - reached[partition]) for partition, end in self._goal.items())
+            whole = sum(end - self._assigned[partition] for partition, end in self._goal.items())
+            share = 1 - left / whole if whole else 1.0
+            told = {"records": self._records, "records_left": left, "share": round(share, 3)}
+            self._events({"event": "catching_up", "at_ms": self._clock.wall_ms(), **told})
         if all(reached[partition] >= end for partition, end in self._goal.items()):
             self._announced = True
             self._events({"event": "ready", "at_ms": self._clock.wall_ms(), "records": self._records})
