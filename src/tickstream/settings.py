@@ -83,6 +83,8 @@ class LaneSettings:
     """Rhythm of the end probe and of an idle bucket's Progress."""
     transaction_timeout_ms: int = 10_000
     message_timeout_ms: int = 8_000
+    input_window_ms: int = 24 * 3_600_000
+    """How long commands and reports are kept at least, also when they are applied."""
     session_ms: int = 6_000
     """Session of the dispatcher group: how soon a dead dispatcher is noticed."""
 

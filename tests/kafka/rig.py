@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from tests.waiting import eventually
 from tickstream.codec import (
     PROGRESS,
     decode_history,
@@ -67,7 +68,9 @@ class Rig:
 
     # ------------------------------------------------------------------ processes
 
-    def dispatcher(self, name: str, *, kill_at: str = "", standby: bool = False) -> ManagedProcess:
+    def dispatcher(
+        self, name: str, *, kill_at: str = "", standby: bool = False, options: tuple[str, ...] = ()
+    ) -> ManagedProcess:
         """A dispatcher process with a store of its own, by name."""
         command = tickstream_command(
             "dispatcher",
@@ -79,6 +82,7 @@ class Rig:
             f"--session-ms={SESSION_MS}",
             *([f"--kill-at={kill_at}"] if kill_at else []),
             *(["--standby=all"] if standby else []),
+            *options,
         )
         assert command[0] == sys.executable
         return self._running.enter_context(ManagedProcess.start(command, name=name))
@@ -121,9 +125,15 @@ class Rig:
         self._producer.produce(self.names.commands, value, key, bucket_of(command.task_id, self.buckets))
         self._producer.poll(0)
 
-    def send_raw(self, topic: str, bucket: int, value: bytes) -> None:
+    def send_raw(self, topic: str, bucket: int, value: bytes, key: bytes | None = None) -> None:
         """Produce any bytes."""
-        self._producer.produce(topic, value, None, bucket)
+        self._producer.produce(topic, value, key, bucket)
+
+    def recreate(self, topic: str) -> None:
+        """Delete the topic, and create it anew and empty."""
+        self.admin.delete_topics([topic])
+        assert eventually(lambda: topic not in self.admin.partitions(), 20)
+        self.admin.create(topic_table(self.names, buckets=self.buckets, lanes=self.lanes))
 
     def report(self, work: Work) -> None:
         """Report a run as succeeded, as a worker does."""

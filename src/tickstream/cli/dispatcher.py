@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -43,6 +44,14 @@ def run(
             help="all: keep copies of what other processes own up to date, to take it over within seconds."
         ),
     ] = Standby.NONE,
+    keep_inputs_ms: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="MS",
+            help="How long commands and reports are kept at least; applied and older, they are deleted.",
+        ),
+    ] = 86_400_000,
     no_restart: Annotated[bool, typer.Option("--no-restart", help="Leave a process that died dead.")] = False,
     bootstrap: Bootstrap = None,
     prefix: Prefix = None,
@@ -63,37 +72,51 @@ def run(
     """
     settings = settings_from(bootstrap, prefix)
     output = Output(json)
+    wanted = _Wanted(data, session_ms, standby, keep_inputs_ms, kill_at)
     with stop_on_signals(supervised=index is not None) as stop:
         if processes == 1:
-            _run_one(settings, data, index, session_ms, standby, output, stop, kill_at)
+            _run_one(settings, wanted, index, output, stop)
         else:
-            command = _Child(settings, data, session_ms, standby, json, kill_at)
+            command = _Child(settings, wanted, json)
             _run_several(command, processes, output, stop, restart=not no_restart)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a process and each of its children is to be told."""
+
+    data: Path
+    session_ms: int
+    standby: Standby
+    keep_inputs_ms: int
+    kill_at: str
+
+    def arguments(self) -> list[str]:
+        """As options of a child's command line."""
+        return [
+            f"--data={self.data}",
+            f"--session-ms={self.session_ms}",
+            f"--standby={self.standby}",
+            f"--keep-inputs-ms={self.keep_inputs_ms}",
+            *([f"--kill-at={self.kill_at}"] if self.kill_at else []),
+        ]
+
+
 def _run_one(
-    settings: Settings,
-    data: Path,
-    index: int | None,
-    session_ms: int,
-    standby: Standby,
-    output: Output,
-    stop: threading.Event,
-    kill_at: str,
+    settings: Settings, wanted: _Wanted, index: int | None, output: Output, stop: threading.Event
 ) -> None:
     from tickstream.dispatcher.process import run_dispatcher
 
-    lane = LaneSettings(session_ms=session_ms)
     run_dispatcher(
         settings,
-        data_dir=data,
+        data_dir=wanted.data,
         index=index or 0,
-        lane=lane,
+        lane=LaneSettings(session_ms=wanted.session_ms, input_window_ms=wanted.keep_inputs_ms),
         events=output.event,
         stop=stop,
-        kill_at=kill_at,
+        kill_at=wanted.kill_at,
         supervised=index is not None,
-        standby=standby is Standby.ALL,
+        standby=wanted.standby is Standby.ALL,
     )
 
 
@@ -117,13 +140,10 @@ def _run_several(
 class _Child:
     """The command line of the child with a number."""
 
-    def __init__(
-        self, settings: Settings, data: Path, session_ms: int, standby: Standby, json: bool, kill_at: str
-    ) -> None:
+    def __init__(self, settings: Settings, wanted: _Wanted, json: bool) -> None:
         self._options = [f"--bootstrap={settings.bootstrap}", f"--prefix={settings.prefix}"]
-        self._options += [f"--data={data}", f"--session-ms={session_ms}", f"--standby={standby}"]
+        self._options += wanted.arguments()
         self._options += ["--json"] if json else []
-        self._options += [f"--kill-at={kill_at}"] if kill_at else []
 
     def __call__(self, index: int) -> list[str]:
         from tickstream.ops.processes import dying_with_parent, tickstream_command

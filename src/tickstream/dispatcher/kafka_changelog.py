@@ -1,11 +1,12 @@
-"""The changelog on a real broker: reading it back, and where it ends. Thin, like kafka_log.py."""
+"""The changelog on a real broker, and the inputs as logs to be purged. Thin, like kafka_log.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tickstream.dispatcher.ports import LogRecord
+from tickstream.dispatcher.ports import Input, LogRecord
+from tickstream.dispatcher.purge import Place
 from tickstream.errors import BrokerUnavailable, LaneLost
 from tickstream.kafka import Admin, Consumer, TopicPartition, is_out_of_range, place, state_consumer
 from tickstream.model import NEVER
@@ -75,3 +76,28 @@ class KafkaTimersEnds:
         except BrokerUnavailable as error:
             raise LaneLost(str(error)) from error
         return {bucket: end for (_, bucket), end in ends.items()}
+
+
+class KafkaInputLogs:
+    """`commands` and `reports` as logs. Blocks: for threads that nobody waits for."""
+
+    def __init__(self, admin: Admin, names: TopicNames, buckets: int) -> None:
+        self._admin = admin
+        self._topics = {Input.COMMANDS: names.commands, Input.REPORTS: names.reports}
+        self._sources = {topic: source for source, topic in self._topics.items()}
+        self._partitions = [(topic, bucket) for topic in self._sources for bucket in range(buckets)]
+
+    def topic_ids(self) -> Mapping[Input, bytes]:
+        ids = self._admin.topic_ids(list(self._sources))
+        return {source: ids[topic] for source, topic in self._topics.items()}
+
+    def starts(self) -> Mapping[Place, int]:
+        starts = self._admin.starts(self._partitions)
+        return {(self._sources[topic], bucket): offset for (topic, bucket), offset in starts.items()}
+
+    def first_since(self, wall_ms: int) -> Mapping[Place, int]:
+        found = self._admin.offsets_at(self._partitions, wall_ms)
+        return {(self._sources[topic], bucket): offset for (topic, bucket), offset in found.items()}
+
+    def delete_before(self, offsets: Mapping[Place, int]) -> None:
+        self._admin.delete_records({(self._topics[s], bucket): o for (s, bucket), o in offsets.items()})

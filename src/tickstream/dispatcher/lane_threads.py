@@ -10,12 +10,12 @@ import contextlib
 import importlib.metadata
 import queue
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from tickstream.clock import Clock
-from tickstream.dispatcher.kafka_changelog import KafkaChangelog, KafkaTimersEnds
+from tickstream.dispatcher.kafka_changelog import KafkaChangelog, KafkaInputLogs, KafkaTimersEnds
 from tickstream.dispatcher.kafka_log import (
     KafkaEnds,
     KafkaFacts,
@@ -25,11 +25,12 @@ from tickstream.dispatcher.kafka_log import (
 )
 from tickstream.dispatcher.killpoints import KillSwitch
 from tickstream.dispatcher.lane import Events, Lane, LanePorts
+from tickstream.dispatcher.purge import Purge
 from tickstream.dispatcher.standby import Standby
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.errors import LaneLost, RetryTransaction, StoreCorrupted, StoreFailed
 from tickstream.kafka import Admin
-from tickstream.model import buckets_of_lane
+from tickstream.model import Progress, buckets_of_lane
 from tickstream.settings import EngineSettings, LaneSettings, Settings
 from tickstream.timer_store import TimerStore
 from tickstream.topics import Layout, TopicNames
@@ -65,6 +66,8 @@ class _LaneThread:
 
     stop: threading.Event
     thread: threading.Thread = field(init=False)
+    lane: Lane | None = None
+    """Once it is active."""
 
 
 @dataclass(slots=True)
@@ -104,6 +107,11 @@ class LaneThreads:
         """As `stop`, for every lane."""
         self.stop(list(self._threads))
 
+    def progress(self) -> dict[int, Progress]:
+        """The committed Progress of every active bucket. From any thread: it may be a moment old."""
+        lanes = [own.lane for own in list(self._threads.values()) if own.lane is not None]
+        return {number: bucket.progress for lane in lanes for number, bucket in list(lane.owned.items())}
+
     def hear(self) -> None:
         """Pass on what the threads have said since the last call."""
         while not self._notes.empty():
@@ -113,7 +121,7 @@ class LaneThreads:
         """A lane's whole life: take-over, transactions, and its end."""
         try:
             with contextlib.ExitStack() as resources:
-                lane = self._take_over(number, resources, own)
+                lane = own.lane = self._take_over(number, resources, own)
                 while not own.stop.is_set():
                     for point in lane.run_once():
                         self.parts.kill.reached(point)
@@ -273,3 +281,26 @@ class StandbyThread:
             self._standby = self._begin()
             self._standby.warm = warm
             self._standby.keep(self._kept)
+
+
+class PurgeThread:
+    """The thread that deletes what is applied and old."""
+
+    def __init__(self, parts: LaneParts, progress: Callable[[], Mapping[int, Progress]]) -> None:
+        logs = KafkaInputLogs(parts.admin, parts.names, parts.layout.buckets)
+        self._purge = Purge(logs, parts.clock, parts.limits.input_window_ms, parts.events)
+        self._progress = progress
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="purge", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a question under way is not waited for."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._purge.every_s):
+            self._purge.run(self._progress())

@@ -25,7 +25,7 @@ from tickstream.dispatcher.kafka_log import (
 )
 from tickstream.dispatcher.killpoints import KillSwitch
 from tickstream.dispatcher.lane import Events
-from tickstream.dispatcher.lane_threads import LaneParts, LaneThreads, StandbyThread
+from tickstream.dispatcher.lane_threads import LaneParts, LaneThreads, PurgeThread, StandbyThread
 from tickstream.dispatcher.ownership import Action, Confirm, Late, Ownership, Start, Stop
 from tickstream.dispatcher.vigilance import ClockWatch, Repeats, StoreTroubles
 from tickstream.errors import (
@@ -169,6 +169,9 @@ class _Process:
                 self._keep_warm()
                 self._standby.start()
                 self._open.callback(self._standby.stop)
+            purge = PurgeThread(self._threads.parts, self._threads.progress)
+            purge.start()
+            self._open.callback(purge.stop)
             self._open = self._open.pop_all()
         return self
 
