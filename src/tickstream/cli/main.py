@@ -18,6 +18,7 @@ from tickstream.cli import (
     dispatcher,
     projection,
     query,
+    queue,
     schedule,
     task,
     topics,
@@ -60,6 +61,7 @@ app.add_typer(worker.app, name="worker")
 app.add_typer(projection.app, name="projection")
 app.add_typer(dashboard.app, name="dashboard")
 app.add_typer(task.app, name="task")
+app.add_typer(queue.app, name="queue")
 app.add_typer(query.app, name="query")
 app.add_typer(schedule.app, name="schedule")
 app.command()(audit.audit)

@@ -45,6 +45,10 @@ Dashboard: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print for machines: one JSON object a line on stdout.")
 ]
+TaskId: TypeAlias = Annotated[str, typer.Argument(metavar="TASK_ID", help="The task's id.")]
+Wait: TypeAlias = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for the verdict.")
+]
 DataDir: TypeAlias = Annotated[
     Path,
     typer.Option(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, settings_from
+from tickstream.cli import standing
+from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, TaskId, Wait, settings_from
 from tickstream.cli.output import Output
 from tickstream.clock import SystemClock, iso_utc
 from tickstream.errors import InvalidInput
@@ -19,18 +20,17 @@ from tickstream.settings import dashboard_url
 
 if TYPE_CHECKING:
     from tickstream.ingest.dashboard import Row
-    from tickstream.model import Receipt, Verdict
+    from tickstream.model import Receipt
     from tickstream.ops.load import Loading
 
-app = typer.Typer(no_args_is_help=True, help="Schedule and cancel tasks, and see what became of them.")
+app = typer.Typer(
+    no_args_is_help=True, help="Schedule, change and cancel tasks, and see what became of them."
+)
 
-TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", help="The task's id.")]
 After = Annotated[
     list[str] | None,
     typer.Option(metavar="RECEIPT", help="Wait until the answer contains this command; may be repeated."),
 ]
-Wait = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for the verdict.")]
-
 
 _AFTER_WAIT_MS = 10_000
 """As long as a dashboard lets an answer wait."""
@@ -116,7 +116,7 @@ def schedule(
             allow_past=allow_past,
             wait=timedelta(seconds=wait),
         )
-    _conclude(verdict, json)
+    standing.conclude(verdict, json)
 
 
 @app.command()
@@ -140,7 +140,13 @@ def cancel(
 
     with Client(settings_from(bootstrap, prefix)) as client:
         verdict = client.cancel(task_id, running=running, timeout=timedelta(seconds=wait))
-    _conclude(verdict, json)
+    standing.conclude(verdict, json)
+
+
+app.command()(standing.reschedule)
+app.command()(standing.trigger)
+app.command()(standing.pause)
+app.command()(standing.resume)
 
 
 @app.command()
@@ -320,24 +326,6 @@ def _label(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise InvalidInput(f"label {text!r}: write KEY=VALUE")
     return key, value
-
-
-def _conclude(verdict: Verdict, json: bool) -> None:
-    """Print the verdict; exit with 1 when it says no."""
-    from tickstream.model import VerdictKind
-
-    value = {
-        "verdict": verdict.kind.value,
-        "task_id": verdict.task_id,
-        "receipt": str(verdict.receipt),
-        "phase": verdict.phase,
-        "occurrence_ts": verdict.occurrence_ts,
-        "detail": verdict.detail,
-        "in_flight": list(verdict.in_flight),
-    }
-    Output(json).result(value, str(verdict))
-    if verdict.kind not in (VerdictKind.SCHEDULED, VerdictKind.REPLACED, VerdictKind.CANCELLED):
-        raise typer.Exit(1)
 
 
 def _receipts(texts: list[str] | None) -> list[Receipt]:
