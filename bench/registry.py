@@ -12,6 +12,7 @@ from bench import (
     idle,
     ingest,
     lateness,
+    pipeline,
     query,
     recurrence,
     restore,
@@ -40,6 +41,7 @@ BENCHMARKS: Final = {
         audit.BENCHMARK,
         worker.BENCHMARK,
         query.BENCHMARK,
+        pipeline.BENCHMARK,
     )
 }
 """What `python -m bench` offers."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -39,12 +38,12 @@ from bench.raw.consuming import (
     consume_only,
     read_between,
 )
-from bench.raw.records import RawMessage, body
+from bench.raw.records import RawMessage, work_messages
 from bench.stats import median, ratio
 from bench.system import CONCURRENCY, start_worker
-from tickstream.codec import decode_reports, encode_work
+from tickstream.codec import decode_reports
 from tickstream.errors import SendFailed
-from tickstream.model import DEFAULT_QUEUE, DEFAULT_TERMS, ReportKind, Rev, Work, bucket_of
+from tickstream.model import DEFAULT_QUEUE, ReportKind
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 
@@ -54,7 +53,6 @@ _READY_S: Final = 45.0
 _LOOK_S: Final = 0.1
 _AT_LEAST_PER_S: Final = 1_000
 """A worker that is slower is not waited for."""
-_BASE_MS: Final = 1_900_000_000_000
 
 
 def run(bench: Bench) -> Result:
@@ -62,14 +60,14 @@ def run(bench: Bench) -> Result:
     count = 20_000 if bench.quick else bench.options.records
     rounds = 1 if bench.quick else bench.options.rounds
     settings = bench.cluster.installation("worker")
-    messages = _works(count)
+    messages = work_messages(count, BUCKETS)
     worked, plain, consumed = [], [], []
     for number in range(rounds):
         bench.say(f"round {number + 1} of {rounds}: {count} records")
         starts = _fill(settings, messages)
         worked.append(_worker(settings, count, bench.options.concurrency))
-        plain.append(_elsewhere(consume_and_report, settings, starts, count))
-        consumed.append(_elsewhere(consume_only, settings, starts, count))
+        plain.append(elsewhere(consume_and_report, settings, starts, count))
+        consumed.append(elsewhere(consume_only, settings, starts, count))
     worker_per_s = median([one.rate.per_s for one in worked])
     plain_per_s = median([one.per_s for one in plain])
     consumed_per_s = median([one.per_s for one in consumed])
@@ -115,22 +113,6 @@ class _Worked(NamedTuple):
     """Surplus reports of one run."""
 
 
-def _works(count: int) -> list[RawMessage]:
-    """Work records with a payload each, made beforehand."""
-    choice = random.Random(5)
-    numbers = Counter[int]()
-    messages = []
-    for i in range(count):
-        task_id = f"bench:{i:08d}"
-        bucket = bucket_of(task_id, BUCKETS)
-        numbers[bucket] += 1
-        at_ms = _BASE_MS + i
-        terms = DEFAULT_TERMS.lease_ms, DEFAULT_TERMS.timeout_ms
-        work = Work(bucket, numbers[bucket], task_id, at_ms, 1, Rev(i, 0), at_ms, *terms, body(choice))
-        messages.append(RawMessage(bucket, task_id.encode(), encode_work(work)))
-    return messages
-
-
 def _fill(settings: Settings, messages: Sequence[RawMessage]) -> Starts:
     """Put them into the work topic; where they begin."""
     topic = TopicNames(settings.prefix).work(DEFAULT_QUEUE)
@@ -139,7 +121,7 @@ def _fill(settings: Settings, messages: Sequence[RawMessage]) -> Starts:
     return starts
 
 
-def _elsewhere(
+def elsewhere(
     loop: Callable[[Settings, Starts, int], Rate], settings: Settings, starts: Starts, count: int
 ) -> Rate:
     """The loop in a process of its own, as the worker has one."""

@@ -94,6 +94,18 @@ def command_messages(count: int, buckets: int, *, seed: int = 1) -> list[RawMess
     return messages
 
 
+def work_messages(count: int, buckets: int, *, seed: int = 5) -> list[RawMessage]:
+    """`count` Work records of first attempts, as a dispatcher writes them, made beforehand."""
+    choice = random.Random(seed)
+    messages = []
+    for i in range(count):
+        task_id = f"bench:{i:08d}"
+        bucket, at_ms = bucket_of(task_id, buckets), _NOW + i
+        work = Work(bucket, i + 1, task_id, at_ms, 1, _REV, at_ms, *DEFAULT_TERMS[:2], body(choice))
+        messages.append(RawMessage(bucket, task_id.encode(), encode_work(work)))
+    return messages
+
+
 def sizes() -> Sizes:
     """Of the records around one fired task, as the codec writes them."""
     choice = random.Random(1)
