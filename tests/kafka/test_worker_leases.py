@@ -8,6 +8,7 @@ import pytest
 
 from tests.kafka import worker_lease_app
 from tests.kafka.worker_kit import Stage, Told, eventually, start_process
+from tickstream.codec import decode_body
 from tickstream.model import NEVER, NO_RETRY, Report, ReportKind, SignalKind
 from tickstream.ops.processes import ManagedProcess
 from tickstream.worker.lease import MARGIN
@@ -141,6 +142,21 @@ def test_a_child_returns_fails_dies_and_is_killed_and_the_next_run_finds_one(
     parents = {e["parent"] for e in worker.events if e["event"] == "handling"}
     assert len(parents) == 1
     eventually(lambda: alive(int(str(pids["4 spin"]))), lambda found: not found)
+
+
+def test_what_a_child_schedules_is_in_the_log_before_its_outcome(
+    stage: Stage, worker: ManagedProcess
+) -> None:
+    work = stage.put(worker_lease_app.child.bind("schedule"), "from a child")
+    outcome = _outcomes(stage, 1)["from a child"]
+    assert outcome.kind is ReportKind.SUCCEEDED
+    (batch,) = stage.commands()
+    (command,) = batch.commands
+    assert command.task_id == f"from a child@{work.occurrence_ts}/next"
+    assert (command.when, command.queue) == (work.occurrence_ts, "default")
+    assert decode_body(command.body).labels == {"of": "child"}
+    # What the client refuses is raised where it was asked for, and nothing of it was sent.
+    assert "nowhere" in str(worker.wait_event("refused")["reason"])
 
 
 def test_children_end_with_their_parent(stage: Stage, worker: ManagedProcess) -> None:

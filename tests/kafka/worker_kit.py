@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tickstream.codec import decode_reports, encode_body, encode_signal, encode_work
+from tickstream.codec import (
+    CommandBatch,
+    decode_batch,
+    decode_reports,
+    encode_body,
+    encode_signal,
+    encode_work,
+)
 from tickstream.errors import TickstreamError
 from tickstream.kafka import Admin, plain_producer, state_consumer
 from tickstream.model import DEFAULT_TERMS, Body, BoundCall, Report, ReportKind, Rev, Signal, SignalKind, Work
@@ -94,6 +101,17 @@ class Stage:
                 assert partition is not None
                 told += [Told(partition, message.key(), batch.worker, report) for report in batch.reports]
         return told
+
+    def commands(self) -> list[CommandBatch]:
+        """What clients have sent so far."""
+        consumer = state_consumer(self.settings, "test")
+        ends = Admin(self.settings).ends([(self.names.commands, b) for b in range(BUCKETS)])
+        consumer.assign([TopicPartition(self.names.commands, b, 0) for b in range(BUCKETS)])
+        found: list[CommandBatch] = []
+        while len(found) < sum(ends.values()):
+            found += [decode_batch(message.value()) for message in consumer.consume(100, 0.05)]
+        consumer.close()
+        return found
 
     def outcomes(self, count: int) -> list[Told]:
         """The next `count` reports that are neither claims nor heartbeats."""

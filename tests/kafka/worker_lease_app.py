@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 from tests.kafka.worker_kit import say
+from tickstream.errors import InvalidInput
 from tickstream.worker import App, Context
 
 app = App()
@@ -68,5 +69,11 @@ def child(ctx: Context, what: str) -> dict[str, object]:
             raise ValueError("no such user")
         case "retry":
             ctx.retry_in(timedelta(seconds=3), "not yet")
+        case "schedule":
+            ctx.schedule("next", child.bind("return"), labels={"of": "child"})
+            try:
+                ctx.schedule("nowhere", child.bind("return"), queue="nowhere")
+            except InvalidInput as error:
+                say("refused", reason=str(error))
     ctx.progress(0.5, "half")
     return {"attempt": ctx.attempt, "fence": list(ctx.fence)}

@@ -6,12 +6,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.unit.client_doubles import FakeCluster
-from tickstream.errors import InvalidInput, InvalidTaskId, SendFailed
+from tickstream.errors import (
+    BrokerUnavailable,
+    InvalidInput,
+    InvalidTaskId,
+    SendFailed,
+    TickstreamError,
+    UnknownQueue,
+)
 from tickstream.ingest import Client
 from tickstream.kafka import KafkaError
 from tickstream.model import BoundCall, IfExists, Retry, bucket_of
 from tickstream.testing import Harness
-from tickstream.worker import App, Context, Fence
+from tickstream.worker import App, Context, Fence, child
+from tickstream.worker.follow_up import FollowUp
 
 OCCURRENCE = 1_767_225_600_123
 CALL = BoundCall("remind", "default", b"{}")
@@ -30,8 +38,8 @@ class Link:
     def progress(self, thousandths: int, note: str) -> None:
         self.said.append((thousandths, note))
 
-    def client(self) -> Client:
-        return self._client
+    def schedule(self, made: FollowUp) -> FollowUp:
+        return made.sent_by(self._client)
 
 
 def test_a_unit_test_sees_what_a_handler_schedules() -> None:
@@ -148,3 +156,47 @@ def test_the_test_kit_runs_follow_ups_and_knows_the_same_terms(tick: Harness) ->
     worker.run_all()
     (task_id,) = ran
     assert task_id.startswith("order:1@")
+
+
+class Parent:
+    """What a run reaches its worker by, where a child asks for it."""
+
+    def __init__(
+        self, schedule: TickstreamError | None = None, settle: TickstreamError | None = None
+    ) -> None:
+        self._schedule = schedule
+        self._settle = settle
+
+    def fence(self) -> Fence:
+        raise BrokerUnavailable("no claim")
+
+    def progress(self, thousandths: int, note: str) -> None: ...
+
+    def schedule(self, made: FollowUp) -> FollowUp:
+        if self._schedule is not None:
+            raise self._schedule
+        return made._replace(submission=self)
+
+    def receipt(self, timeout: float) -> None:
+        if self._settle is not None:
+            raise self._settle
+
+
+def test_a_child_s_follow_up_goes_through_its_parent() -> None:
+    ctx = Context("mail:1", 1_767_225_600_000, link=Parent())
+    made = Context("mail:1", 1_767_225_600_000).schedule("next", CALL)
+    assert child.answer(child.Schedule(made), ctx) == child.Answer()
+    assert [m.task_id for m in ctx.follow_ups] == [made.task_id]
+    assert child.answer(child.Settle(0), ctx) == child.Answer()
+
+
+def test_a_child_is_told_why_its_follow_up_is_not_there() -> None:
+    made = Context("mail:1", 1_767_225_600_000).schedule("next", CALL)
+    refused = UnknownQueue("nowhere", ["default"])
+    ctx = Context("mail:1", 1_767_225_600_000, link=Parent(refused, SendFailed("no ack")))
+    # One that is made of other things than its text arrives as what it is a kind of.
+    assert child.answer(child.Schedule(made), ctx) == child.Answer(InvalidInput, str(refused))
+    assert ctx.follow_ups == []
+    ctx.follow_ups.append(made._replace(submission=Parent(settle=SendFailed("no ack"))))
+    assert child.answer(child.Settle(0), ctx) == child.Answer(SendFailed, "no ack")
+    assert child.answer(child.AskFence(), ctx) == child.FenceIs(None, "no claim")

@@ -12,14 +12,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-from tickstream.errors import BrokerUnavailable, InvalidInput, TickstreamError
+from tickstream.errors import BrokerUnavailable, InvalidInput, SendFailed, TickstreamError
 from tickstream.model import NEVER, Rev
 from tickstream.worker.context import Context
+from tickstream.worker.follow_up import FollowUp
 from tickstream.worker.idempotency import Fence
 from tickstream.worker.run import Callee, Run, error_text
 
@@ -56,6 +57,13 @@ class FenceIs(NamedTuple):
     error: str = ""
 
 
+class Answer(NamedTuple):
+    """To the child: what it asked for is done, or why not."""
+
+    failed: type[TickstreamError] | None = None
+    reason: str = ""
+
+
 class Up(NamedTuple):
     """From the child: it is there."""
 
@@ -71,6 +79,18 @@ class Progress(NamedTuple):
     note: str
 
 
+class Schedule(NamedTuple):
+    """From the child: hand this to the worker's client."""
+
+    made: FollowUp
+
+
+class Settle(NamedTuple):
+    """From the child: wait until the broker has the follow-up of this number, from 0."""
+
+    number: int
+
+
 class Done(NamedTuple):
     """From the child: the handler has ended."""
 
@@ -79,7 +99,8 @@ class Done(NamedTuple):
     retry_ms: int = NEVER
 
 
-ToChild: TypeAlias = Call | Flags | FenceIs
+ToChild: TypeAlias = Call | Flags | FenceIs | Answer
+Asked: TypeAlias = AskFence | Schedule | Settle
 
 
 def call_of(run: Run, ctx: Context) -> Call:
@@ -109,12 +130,23 @@ def call_of(run: Run, ctx: Context) -> Call:
     )
 
 
-def answer(ask: Callable[[], Fence]) -> FenceIs:
-    """The answer to AskFence."""
+def answer(asked: Asked, ctx: Context) -> FenceIs | Answer:
+    """Do what a child asked for with the context that the run has in the parent."""
     try:
-        return FenceIs(ask())
+        match asked:
+            case AskFence():
+                return FenceIs(ctx.fence)
+            case Schedule():
+                ctx.hand_over(asked.made)
+            case Settle():
+                ctx.follow_ups[asked.number].settle()
     except TickstreamError as error:
-        return FenceIs(None, str(error))
+        if isinstance(asked, AskFence):
+            return FenceIs(None, str(error))
+        # Some errors cannot be sent, for they are made of other things than their text.
+        kinds = (InvalidInput, SendFailed, BrokerUnavailable)
+        return Answer(next((kind for kind in kinds if isinstance(error, kind)), TickstreamError), str(error))
+    return Answer()
 
 
 def serve(pipe: Connection[Any, Any]) -> None:
@@ -142,7 +174,10 @@ class _Link:
     def __init__(self, pipe: Connection[Any, Any]) -> None:
         self._pipe = pipe
         self._sending = threading.Lock()
-        self._fences: SimpleQueue[FenceIs] = SimpleQueue()
+        self._asking = threading.Lock()
+        self._answers: SimpleQueue[FenceIs | Answer] = SimpleQueue()
+        self._scheduled = 0
+        """Follow-ups of the current run that the parent has."""
         self._ctx: Context | None = None
         self.calls: SimpleQueue[Call] = SimpleQueue()
 
@@ -156,13 +191,14 @@ class _Link:
             match message:
                 case Call():
                     self.calls.put(message)
-                case FenceIs():
-                    self._fences.put(message)
+                case FenceIs() | Answer():
+                    self._answers.put(message)
                 case Flags() if self._ctx is not None:
                     self._ctx.cancelled, self._ctx.lost = message
 
     def run(self, call: Call) -> None:
         """Execute one handler and say how it ended."""
+        self._scheduled = 0
         ctx = self._ctx = Context(
             call.task_id,
             call.occurrence_ts,
@@ -188,26 +224,56 @@ class _Link:
 
     def fence(self) -> Fence:
         """See RunLink."""
-        self._send(AskFence())
-        told = self._fences.get()
-        if told.fence is None:
-            raise BrokerUnavailable(told.error)
+        told = self._ask(AskFence())
+        if not isinstance(told, FenceIs) or told.fence is None:
+            raise BrokerUnavailable(told.error if isinstance(told, FenceIs) else told.reason)
         return told.fence
+
+    def schedule(self, made: FollowUp) -> FollowUp:
+        """See RunLink. The worker's client is in the parent, and so is the way into the log."""
+        labels = None if made.labels is None else dict(made.labels)
+        with self._asking:
+            self._done(self._ask_now(Schedule(made._replace(labels=labels))))
+            number, self._scheduled = self._scheduled, self._scheduled + 1
+        return made._replace(submission=_InParent(self, number))
+
+    def settle(self, number: int) -> None:
+        """Return once the broker has that follow-up. Raises SendFailed."""
+        self._done(self._ask(Settle(number)))
 
     def progress(self, thousandths: int, note: str) -> None:
         """See RunLink."""
         self._send(Progress(thousandths, note))
 
-    def client(self) -> NoReturn:
-        """See RunLink."""
-        raise InvalidInput(
-            "ctx.schedule is not there in a child process: make a tickstream.Client in the handler's module, "
-            "or let the handler run in a thread"
-        )
+    def _ask(self, question: Asked) -> FenceIs | Answer:
+        with self._asking:
+            return self._ask_now(question)
 
-    def _send(self, message: AskFence | Progress | Done) -> None:
+    def _ask_now(self, question: Asked) -> FenceIs | Answer:
+        """Answers come in the order of the questions: a handler's threads ask one after the other."""
+        self._send(question)
+        return self._answers.get()
+
+    @staticmethod
+    def _done(told: FenceIs | Answer) -> None:
+        if isinstance(told, Answer) and told.failed is not None:
+            raise told.failed(told.reason)
+
+    def _send(self, message: Asked | Progress | Done) -> None:
         with self._sending:
             self._pipe.send(message)
+
+
+class _InParent:
+    """A follow-up whose way into the log the parent knows (Sent)."""
+
+    def __init__(self, link: _Link, number: int) -> None:
+        self._link = link
+        self._number = number
+
+    def receipt(self, _timeout: float) -> None:
+        """See Sent; the parent waits as long as it does for its own."""
+        self._link.settle(self._number)
 
 
 def _handler(call: Call) -> Callee:

@@ -140,8 +140,8 @@ class Children:
                     return
                 case child.Progress():
                     ctx.progress(message.thousandths / 1_000, message.note)
-                case child.AskFence():
-                    its.send(child.answer(lambda: ctx.fence))
+                case child.AskFence() | child.Schedule() | child.Settle():
+                    its.send(child.answer(message, ctx))
 
     def _free(self, run: Run, its: _Child) -> None:
         with self._lock:

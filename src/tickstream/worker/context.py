@@ -10,15 +10,12 @@ import logging
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from tickstream.errors import InvalidInput, RetryIn
 from tickstream.model import BoundCall, Rev, idempotency_key
 from tickstream.worker.follow_up import FollowUp, follow_up
 from tickstream.worker.idempotency import Fence, Once, store_for
-
-if TYPE_CHECKING:
-    from tickstream.ingest.client import Client
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
@@ -37,8 +34,8 @@ class RunLink(Protocol):
         """Send this along with the next heartbeat."""
         ...
 
-    def client(self) -> Client:
-        """The worker's own client, made when it is first asked for."""
+    def schedule(self, made: FollowUp) -> FollowUp:
+        """Hand a follow-up to the worker's own client. Raises what `Client.schedule` raises."""
         ...
 
 
@@ -174,8 +171,12 @@ class Context:
         only if every attempt computes the same. Raises InvalidInput, and what `Client.schedule` raises.
         """
         made = follow_up(self.task_id, self.occurrence_ts, name, call, delay, run_at, queue, labels)
+        return self.hand_over(made)
+
+    def hand_over(self, made: FollowUp) -> FollowUp:
+        """Of the worker: the second half of `schedule`, where the handler runs in another process."""
         if self._link is not None:
-            made = made.sent_by(self._link.client())
+            made = self._link.schedule(made)
         self.follow_ups.append(made)
         return made
 

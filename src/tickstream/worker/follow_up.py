@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypedDict
 
 from tickstream.errors import InvalidInput
 from tickstream.model import MAX_TASK_ID_BYTES, BoundCall, check_task_id, idempotency_key
 
 if TYPE_CHECKING:
-    from tickstream.ingest import Client, Submission
+    from tickstream.ingest import Client
 
 _ACK_S: Final = 20.0
 """Longer than the producer keeps a message it cannot deliver: by then its fate is known."""
@@ -32,6 +32,14 @@ class FollowUpRequest(TypedDict):
     allow_past: bool
 
 
+class Sent(Protocol):
+    """A follow-up on its way into the log."""
+
+    def receipt(self, timeout: float) -> object:
+        """Returns once the broker has it. Raises SendFailed, at the latest after `timeout` seconds."""
+        ...
+
+
 class FollowUp(NamedTuple):
     """A task that a run asked for."""
 
@@ -41,7 +49,7 @@ class FollowUp(NamedTuple):
     call: BoundCall
     queue: str | None
     labels: Mapping[str, str] | None
-    submission: Submission | None = None
+    submission: Sent | None = None
     """Its way into the log; None outside a worker."""
 
     def sent_by(self, client: Client) -> FollowUp:

@@ -16,6 +16,7 @@ from tickstream.errors import BrokerUnavailable
 from tickstream.ingest.client import Client
 from tickstream.model import Report, ReportKind, Signal, SignalKind
 from tickstream.worker.events import Events
+from tickstream.worker.follow_up import FollowUp
 from tickstream.worker.idempotency import Fence
 from tickstream.worker.lease import CLAIM_AFTER_S, to_renew
 from tickstream.worker.outbox import Entry
@@ -271,6 +272,6 @@ class RunKeeping:
         """See RunLink."""
         self._keeper.progress(self._run, thousandths, note)
 
-    def client(self) -> Client:
+    def schedule(self, made: FollowUp) -> FollowUp:
         """See RunLink."""
-        return self._keeper.client()
+        return made.sent_by(self._keeper.client())
