@@ -29,6 +29,7 @@ COUNTS: Final = frozenset(
         "tasks",
         "alarms",
         "kills",
+        "late",
         "double_outcomes",
         "timers",
         "stubs",

@@ -20,7 +20,7 @@ from tickstream.settings import Settings
 
 DISPATCHERS: Final = 2
 CONCURRENCY: Final = 16
-_ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[1]
 _READY_S: Final = 45.0
 _UNCLEAN: Final = frozenset({"alarm", "lane_lost", "process_ended", "transaction_aborted"})
 
@@ -99,7 +99,12 @@ def start_worker(
     settings: Settings, name: str, *, queue: str = DEFAULT_QUEUE, concurrency: int = CONCURRENCY
 ) -> ManagedProcess:
     """A worker of one queue, started and not waited for."""
-    command = tickstream_command(
+    return ManagedProcess.start(worker_command(settings, queue, concurrency), cwd=ROOT, name=name)
+
+
+def worker_command(settings: Settings, queue: str, concurrency: int = CONCURRENCY) -> list[str]:
+    """The command line of a worker with the handlers of bench/handlers.py, to be run in ROOT."""
+    return tickstream_command(
         "worker",
         "run",
         "bench.handlers:app",
@@ -109,7 +114,6 @@ def start_worker(
         f"--prefix={settings.prefix}",
         "--json",
     )
-    return ManagedProcess.start(command, cwd=_ROOT, name=name)
 
 
 def _active(lane: int) -> Matches:

@@ -5,21 +5,23 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.kafka.worker_kit import BUCKETS, Stage
+from tests.kafka.lease_kit import LEASE_MS, Crew, now_ms, show
 from tests.stores import paying_app
-from tests.waiting import eventually
-from tickstream.model import ReportKind
+from tickstream.model import DEFAULT_TERMS, Outcome
 from tickstream.worker import PostgresIdempotency
 
 pytestmark = [pytest.mark.kafka, pytest.mark.chaos, pytest.mark.timeout(600)]
 
 KILLS_WITH_STORE = 200
 KILLS_WITHOUT = 20
-DEATHS_S = 400.0
+OUTCOMES_S = 500.0
+PATIENT = DEFAULT_TERMS._replace(lease_ms=LEASE_MS, attempts=1_000, backoff_ms=50, backoff_cap_ms=50)
+"""Whoever waits in the process that is killed loses its lease, and that is a failure: none shall be the last."""
 EACH = 10
 """Tasks of one queue, and so kills of its workers, one after the other; the queues go on side by side."""
 
@@ -35,30 +37,31 @@ def database(postgres: str) -> Iterator[str]:
 
 
 def test_a_worker_killed_after_each_payment_pays_once_with_the_store_and_again_without(
-    broker: str, prefix: str, database: str
+    broker: str, prefix: str, database: str, tmp_path: Path
 ) -> None:
     queues = tuple(f"q{n}" for n in range((KILLS_WITH_STORE + KILLS_WITHOUT) // EACH))
     with_store = set(queues[: KILLS_WITH_STORE // EACH])
-    stage = Stage(broker, prefix, queues)
     tasks = {f"{queue}:{n}": queue for queue in queues for n in range(EACH)}
-    for number, (task_id, queue) in enumerate(tasks.items()):
-        handler = paying_app.pay_once if queue in with_store else paying_app.pay
-        stage.put(handler.bind(database)._replace(queue=queue), task_id, partition=number % BUCKETS)
-    done = threading.Event()
-    with ThreadPoolExecutor(len(queues)) as crews:
-        ended = [crews.submit(killed_one_after_the_other, stage, queue, done) for queue in queues]
-        try:
-            # Not a report before: each worker dies with what it has not sent.
-            assert eventually(lambda: len(column(database, "deaths")) == len(tasks), DEATHS_S)
-            succeeded: set[str] = set()
-            while succeeded < tasks.keys():
-                told = stage.reports(1)
-                succeeded |= {t.report.task_id for t in told if t.report.kind is ReportKind.SUCCEEDED}
-        finally:
-            done.set()
-        kills = sum(future.result() for future in ended)
+    with Crew(broker, prefix, tmp_path / "data", queues=queues) as crew:
+        crew.wait_active(crew.dispatcher("dispatcher"))
+        began = now_ms()
+        for task_id, queue in tasks.items():
+            handler = paying_app.pay_once if queue in with_store else paying_app.pay
+            crew.put_later(handler.bind(database), task_id, queue, began, PATIENT)
+        crew.flush()
+        done = threading.Event()
+        with ThreadPoolExecutor(len(queues)) as pool:
+            crews = [pool.submit(killed_one_after_the_other, crew, queue, done) for queue in queues]
+            try:
+                history = crew.outcomes(*tasks, timeout_s=OUTCOMES_S)
+            finally:
+                done.set()
+            kills = sum(future.result() for future in crews)
+    show("workers killed", kills=kills, took_ms=now_ms() - began, expired=len(history) - len(tasks))
+    ends = {h.task_id: h.outcome for h in history if h.outcome.terminal}
+    assert ends == dict.fromkeys(tasks, Outcome.SUCCEEDED)
     paid = Counter(column(database, "payments"))
-    assert kills == len(tasks)
+    assert kills == len(column(database, "deaths")) == len(tasks)
     assert {paid[task_id] for task_id, queue in tasks.items() if queue in with_store} == {1}
     assert all(paid[task_id] > 1 for task_id, queue in tasks.items() if queue not in with_store)
 
@@ -68,11 +71,11 @@ def column(database: str, table: str) -> list[str]:
         return [str(task_id) for (task_id,) in connection.execute(f"SELECT task_id FROM {table}")]
 
 
-def killed_one_after_the_other(stage: Stage, queue: str, done: threading.Event) -> int:
+def killed_one_after_the_other(crew: Crew, queue: str, done: threading.Event) -> int:
     """Start a worker of the queue whenever the last one was killed, until `done`; how many were."""
     kills = 0
     while True:
-        worker = paying_app.start_worker(stage.settings, queue)
+        worker = paying_app.start_worker(crew.settings, queue)
         try:
             while worker.is_alive() and not done.is_set():
                 worker.join(0.05)

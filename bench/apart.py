@@ -1,4 +1,4 @@
-"""Become a worker in a network of its own, whose only way out is a listener that a test holds.
+"""Become a worker in a network of its own, whose only way out is a listener that another process holds.
 
 Run as a script: `python apart.py UNIX_SOCKET PORT PROGRAM ARGUMENT…`. Makes a network namespace with
 nothing but a loopback, listens there on 127.0.0.1:PORT, gives that socket to whoever listens on

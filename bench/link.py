@@ -14,13 +14,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
-from tests.chaos import apart
+from bench import apart
+from tickstream.errors import TickstreamError
 from tickstream.ops.processes import ManagedProcess
 
 _CHUNK = 65_536
 _START_S = 20.0
+
+
+class NoNetwork(TickstreamError):
+    """This machine gives no process a network of its own, or the broker is on another one."""
 
 
 class Link:
@@ -84,19 +87,24 @@ class Link:
 
 @contextmanager
 def linked_process(
-    command: Sequence[str], bootstrap: str, scratch: Path, name: str
+    command: Sequence[str], bootstrap: str, scratch: Path, name: str, *, cwd: Path | None = None
 ) -> Iterator[tuple[ManagedProcess, Link]]:
-    """`command` in a network where `bootstrap` (127.0.0.1:port) is reached by the Link alone."""
+    """`command` in a network where `bootstrap` (127.0.0.1:port) is reached by the Link alone. Raises NoNetwork.
+
+    `scratch`: a directory of its own; `cwd`: the command's.
+    """
     host, _, port = bootstrap.partition(":")
     if host not in ("127.0.0.1", "localhost"):
-        pytest.skip(f"the broker at {bootstrap} is not of this machine: its address cannot be stood in for")
+        raise NoNetwork(
+            f"the broker at {bootstrap} is not of this machine: its address cannot be stood in for"
+        )
     holder = scratch / "link"
     with socket.socket(socket.AF_UNIX) as waiting:
         waiting.bind(str(holder))
         waiting.listen()
         waiting.settimeout(_START_S)
         argv = [sys.executable, apart.__file__, str(holder), port, *command]
-        with ManagedProcess.start(argv, name=name) as process:
+        with ManagedProcess.start(argv, name=name, cwd=cwd) as process:
             link = Link(_listener(waiting, process), (host, int(port)))
             try:
                 yield process, link
@@ -106,11 +114,11 @@ def linked_process(
 
 
 def _listener(waiting: socket.socket, process: ManagedProcess) -> socket.socket:
-    """The socket that the process made in its network. Skips where it may not make one."""
+    """The socket that the process made in its network. Raises NoNetwork where it may not make one."""
     waiting.settimeout(0.1)
     for _ in range(int(_START_S / 0.1)):
         if process.returncode == apart.REFUSED:
-            pytest.skip(f"this machine gives no process a network of its own: {process.output_tail()}")
+            raise NoNetwork(f"this machine gives no process a network of its own: {process.output_tail()}")
         try:
             connection, _ = waiting.accept()
         except TimeoutError:
@@ -118,4 +126,4 @@ def _listener(waiting: socket.socket, process: ManagedProcess) -> socket.socket:
         with connection:
             _, (descriptor, *_), _, _ = socket.recv_fds(connection, 16, 1)
             return socket.socket(fileno=descriptor)
-    raise AssertionError(f"{process.name} made no network: {process.output_tail()}")
+    raise NoNetwork(f"{process.name} made no network: {process.output_tail()}")
