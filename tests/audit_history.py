@@ -26,8 +26,10 @@ from tickstream.model import (
     DEFAULT_QUEUE,
     DEFAULT_TERMS,
     NEVER,
+    NO_EXTRAS,
     Claim,
     Command,
+    Extras,
     History,
     InputPosition,
     Options,
@@ -204,6 +206,7 @@ class Written:
         *,
         attempt: int = 1,
         reason: str = "",
+        through_ts: int = NEVER,
     ) -> None:
         """The outcome of an occurrence; numbered on in its bucket."""
         self._history_numbers[self.bucket(task_id)] += 1
@@ -224,6 +227,7 @@ class Written:
             NEVER,
             NEVER,
             reason,
+            through_ts=through_ts,
         )
         self.append(self.names.history, self.bucket(task_id), task_id.encode(), encode_history(record))
 
@@ -235,6 +239,7 @@ class Written:
         waiting_for: int = NEVER,
         runs: Sequence[RunState] = (),
         recent: Sequence[tuple[bytes, VerdictKind]] = (),
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         """A TaskState."""
         state = TaskState(
@@ -245,6 +250,7 @@ class Written:
             None,
             NEVER,
             tuple(RecentCommand(command_id, kind, "") for command_id, kind in recent),
+            extras=extras,
         )
         self.append(self.names.timers, self.bucket(task_id), timers_key(STATE, task_id), encode_state(state))
 

@@ -12,7 +12,7 @@ from tests.audit_history import Record, Written
 from tickstream.clock import SystemClock
 from tickstream.errors import BrokerUnavailable, CodecError, InvalidInput, LayoutMismatch
 from tickstream.kafka import Admin, TopicPartition, plain_producer, state_consumer, transactional_producer
-from tickstream.model import Outcome, Receipt, Rev, RunState
+from tickstream.model import NEVER, Options, Outcome, Receipt, Recurrence, RecurrenceKind, Rev, RunState
 from tickstream.ops.audit import FAULTS, Report, Span, audit, reader
 from tickstream.settings import LaneSettings, Settings
 from tickstream.topics import topic_table
@@ -196,6 +196,12 @@ def plant_missing_outcome(log: Written) -> None:
     log.progress(rev.bucket, commands=rev.offset + 1)
 
 
+def plant_unreasoned_skip(log: Written) -> None:
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, interval_ms=1_000))
+    rev = log.schedule(faulty(log), NEVER, options=rule)
+    log.history(faulty(log), log.now, rev, Outcome.SKIPPED, attempt=0)
+
+
 def plant_attempt_after_the_end(log: Written) -> None:
     log.work(faulty(log), log.now, log.life(faulty(log), log.now), attempt=2)
 
@@ -232,6 +238,7 @@ def plant_redelivered(log: Written) -> None:
         (plant_out_of_order, "out_of_order"),
         (plant_missing_outcome, "missing_outcomes"),
         (plant_attempt_after_the_end, "after_the_end"),
+        (plant_unreasoned_skip, "unreasoned_skips"),
         (plant_redelivered, "redelivered"),
     ],
 )
@@ -275,8 +282,9 @@ def test_all_faults_at_once_are_told_apart(settings: Settings, log: Written) -> 
         plant_surplus_outcome: "double_outcomes",
         plant_missing_outcome: "missing_outcomes",
         plant_attempt_after_the_end: "after_the_end",
+        plant_unreasoned_skip: "unreasoned_skips",
     }
-    assert set(plants.values()) == set(FAULTS) - {"unreasoned_skips"}
+    assert set(plants.values()) == set(FAULTS)
     produce(settings, log.records)
     assert audited(settings).ok
     for plant, finding in plants.items():

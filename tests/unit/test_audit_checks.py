@@ -8,10 +8,13 @@ from tests.audit_history import T0, Written
 from tickstream.model import (
     NEVER,
     RECENT_COMMANDS,
+    Extras,
     IfExists,
     Options,
     Outcome,
     Receipt,
+    Recurrence,
+    RecurrenceKind,
     ReportKind,
     Rev,
     RunState,
@@ -601,3 +604,48 @@ def test_a_command_in_dead_letter_is_set_aside_not_lost(log: Written) -> None:
     assert report.ok
     assert (report.set_aside, report.scheduled) == (1, 0)
     assert "1  set aside in dead-letter, with an alarm" in render(report)
+
+
+# --------------------------------------------------------------------------- paused, held, faulted, skipped
+
+
+@pytest.mark.parametrize(
+    "extras", [Extras(paused=True), Extras(held="queue default"), Extras(faulted="ValueError")]
+)
+def test_what_is_parked_is_not_lost(log: Written, extras: Extras) -> None:
+    rev = log.schedule("parked", DUE)
+    log.state("parked", rev, waiting_for=DUE, extras=extras)
+    report = report_on(log)
+    assert report.ok
+    assert report.parked == 1
+    log.state("parked", rev)
+    assert faults(report_on(log)) == {"lost": 1}
+
+
+def test_a_recurring_task_whose_occurrence_is_long_past_is_lost(log: Written) -> None:
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, interval_ms=60_000))
+    rev = log.schedule("hourly", NEVER, options=rule)
+    log.work("hourly", DUE, rev)
+    log.state("hourly", rev, waiting_for=DUE + 60_000)
+    assert report_on(log).ok
+    log.state("hourly", rev, waiting_for=DUE + 10_000, extras=Extras(fire_at_ms=DUE + 58_000))
+    assert report_on(log).ok  # spread by its jitter
+    log.state("hourly", rev, waiting_for=DUE + 10_000)
+    assert faults(report_on(log)) == {"lost": 1}
+
+
+def test_a_skip_says_why_and_nothing_is_both_skipped_and_dispatched(log: Written) -> None:
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, interval_ms=1_000))
+    rev = log.schedule("often", NEVER, options=rule)
+    log.work("often", DUE, rev)
+    log.history("often", DUE + 1_000, rev, Outcome.SKIPPED, attempt=0, reason="overlap")
+    log.history(
+        "often", DUE + 2_000, rev, Outcome.SKIPPED, attempt=0, reason="misfire", through_ts=DUE + 4_000
+    )
+    assert report_on(log).ok
+    log.history("often", DUE + 5_000, rev, Outcome.SKIPPED, attempt=0)
+    assert faults(report_on(log)) == {"unreasoned_skips": 1}
+    log.work("often", DUE + 4_000, rev)
+    report = report_on(log)
+    assert faults(report) == {"unreasoned_skips": 2}
+    assert "dispatched all the same" in report.examples["unreasoned_skips"][0].what

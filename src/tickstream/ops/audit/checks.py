@@ -35,12 +35,15 @@ def lost_schedule(case: Case, command: Asked) -> Example:
 def overdue(case: Case) -> Iterator[Example]:
     """What the last TaskState has waiting long past its instant.
 
-    An occurrence whose command is purged, so that only the state speaks; and a further attempt,
-    without which its occurrence has no end.
+    An occurrence of a task that recurs, or whose command is purged, so that only the state speaks; and
+    a further attempt, without which its occurrence has no end.
     """
     history, cutoff_ms = case.history, case.bounds.cutoff_ms
+    if history.parked:
+        return
     waiting = history.waiting_for
-    due = NEVER < waiting <= cutoff_ms and not history.asked
+    only_the_state = all(command.recurs or command.verb is not Verb.SCHEDULE for command in history.asked)
+    due = waiting != NEVER and history.due_ms <= cutoff_ms and only_the_state
     if due and all(work.occurrence_ts != waiting for work in history.dispatched):
         yield Example(history.task_id, waiting, "waiting, due, no work", (case.state_at(),))
     for retry in history.retries:
@@ -107,12 +110,21 @@ def unasked_work(case: Case) -> Iterator[Example]:
 
 
 def unreasoned_skips(case: Case) -> Iterator[Example]:
-    """An occurrence that is recorded as skipped, and no word why."""
+    """An occurrence that is recorded as skipped, and no word why; or that was dispatched all the same.
+
+    Of a skip of several only the first and the last are known to be occurrences of the rule.
+    """
+    by_occurrence = _by_occurrence(case)
     for end in case.history.ended:
-        if end.outcome.value == "SKIPPED" and not end.reason:
-            yield Example(
-                case.history.task_id, end.occurrence_ts, "skipped without a reason", (case.history_at(end),)
-            )
+        if end.outcome is not Outcome.SKIPPED:
+            continue
+        works = [
+            w for at in {end.occurrence_ts, end.through_ts} for w in by_occurrence.get((at, end.rev), ())
+        ]
+        what = "skipped, and dispatched all the same" if works else "skipped without a reason"
+        if works or not end.reason:
+            records = (case.history_at(end), *map(case.work_at, works))
+            yield Example(case.history.task_id, end.occurrence_ts, what, records)
 
 
 # --------------------------------------------------------------------------- G5: one end
@@ -159,7 +171,7 @@ def missing_outcomes(case: Case) -> Iterator[Example]:
     Unless the next attempt was dispatched: then the success may have come too late to count.
     """
     history, bounds = case.history, case.bounds
-    if bounds.cut(bounds.names.history, history.bucket):
+    if bounds.cut(bounds.names.history, history.bucket) or history.parked:
         return
     # Progress and outcome are committed together; but what is as young as the grace may be half read.
     applied = case.timeline.reports_applied(bounds.cutoff_ms)
@@ -220,10 +232,11 @@ def early(case: Case) -> Iterator[Example]:
 def late(case: Case) -> Iterator[Example]:
     """An occurrence whose first attempt was dispatched, or first run started, beyond the bound.
 
-    Counted from its instant, or from its command's acceptance where that came later.
+    Counted from its instant, or from its command's acceptance where that came later. Not of a task that
+    was paused, or held at a gate: that is what was asked for.
     """
     bound = case.bounds.late_ms
-    if bound is None:
+    if bound is None or case.history.ever_parked:
         return
     accepted = {command.rev: command.accepted_ms for command in case.history.asked}
     started = first_starts(case.history)

@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     rev: Rev
     verb: Verb
     when: int
-    """run_at of a Schedule, else NEVER."""
+    """run_at of a Schedule that does not recur, else NEVER."""
     accepted_ms: int
     """Time at which the broker appended it."""
     queue: str
@@ -42,6 +42,7 @@ class Asked(NamedTuple):
     """It leaves a task alone that exists."""
     allow_past: bool
     not_after: int
+    recurs: bool
 
 
 class Misplaced(NamedTuple):
@@ -94,6 +95,8 @@ class Ended(NamedTuple):
     number: int
     reason: str
     """Of a skip."""
+    through_ts: int
+    """Of a skip of several occurrences: the last of them, NEVER: it is one alone."""
     offset: int
 
 
@@ -110,6 +113,10 @@ class Stood(NamedTuple):
 
     waiting_for: int
     """next_occurrence_ts, NEVER: nothing."""
+    due_ms: int
+    """When that is to be dispatched."""
+    parked: str
+    """Why it is not, due or not: paused, held at a gate, faulted (and an alarm was raised); empty: it will be."""
     retries: tuple[Retry, ...]
     answers: tuple[tuple[bytes, VerdictKind], ...]
     """command_id and answer, as far as it is not plain acceptance."""
@@ -154,8 +161,8 @@ def _acked(v: _Values) -> Fact:
 
 
 def _stood(v: _Values) -> Fact:
-    retries = tuple(Retry(*r) for r in v[1])
-    return Stood(v[0], retries, tuple((command_id, _VERDICTS[k]) for command_id, k in v[2]), v[3])
+    retries = tuple(Retry(*r) for r in v[3])
+    return Stood(v[0], v[1], v[2], retries, tuple((command_id, _VERDICTS[k]) for command_id, k in v[4]), v[5])
 
 
 _READ: Final[tuple[Callable[[_Values], Fact], ...]] = (
@@ -179,9 +186,9 @@ def pack(fact: Fact) -> bytes:
     match fact:
         case Acked(task_id, run_at_ms, receipt, verdict):
             values: _Values = (task_id, run_at_ms, tuple(receipt), verdict and verdict.value)
-        case Stood(waiting_for, retries, answers, offset):
+        case Stood(retries=retries, answers=answers):
             answered = tuple((command_id, kind.value) for command_id, kind in answers)
-            values = (waiting_for, tuple(map(tuple, retries)), answered, offset)
+            values = (*fact[:3], tuple(map(tuple, retries)), answered, fact.offset)
         case Asked(rev, verb):
             values = (tuple(rev), verb.value, *fact[2:])
         case Ended(rev, occurrence_ts, attempt, outcome):

@@ -47,6 +47,8 @@ class Fate(Enum):
     """Not due for longer than the grace."""
     SET_ASIDE = auto()
     """It lies in `dead-letter`, and a person was told."""
+    PARKED = auto()
+    """Due, and paused, held at a gate, or faulted."""
     UNCHECKED = auto()
     """Due and without work, where the log no longer holds, or never held, what would prove a loss."""
     LOST = auto()
@@ -159,7 +161,12 @@ class Fates:
         bounds = self._case.bounds
         if command.rev in self._revs:
             return Standing.EFFECTIVE
-        if command.queue not in bounds.layout.queues or command.when < 0:
+        if command.queue not in bounds.layout.queues:
+            return Standing.REFUSED
+        if command.recurs:
+            # What its rule asks for is seen in the state: see checks.overdue.
+            return Standing.UNSURE
+        if command.when < 0:
             return Standing.REFUSED
         if any(ts >= command.when and rev < command.rev for rev, ts in self._dispatched):
             return Standing.REFUSED
@@ -180,7 +187,7 @@ class Fates:
             if claims_work and not has_work and not self._beyond_log(command):
                 return Fate.LOST
             return Fate.SET_ASIDE if command.command_id in self._aside else Fate.REFUSED
-        if (command.rev, command.when) in self._dispatched:
+        if (command.rev, command.when) in self._dispatched or (command.recurs and command.rev in self._revs):
             return Fate.DISPATCHED
         if undone_by is not None:
             return Fate.CANCELLED if undone_by is Verb.CANCEL else Fate.SUPERSEDED
@@ -188,6 +195,8 @@ class Fates:
             return Fate.DISPATCHED
         if max(command.when, command.accepted_ms) > self._case.bounds.cutoff_ms:
             return Fate.WAITING
+        if self._history.parked and self._history.waiting_for == command.when:
+            return Fate.PARKED
         if standing is Standing.UNSURE or self._beyond_log(command):
             return Fate.UNCHECKED
         return Fate.LOST
@@ -206,4 +215,6 @@ def _undoes(command: Asked, standing: Standing) -> bool:
     """Whether `command` may have put an end to a waiting definition before it."""
     if standing is Standing.REFUSED:
         return False
-    return command.verb is Verb.CANCEL or (command.verb is Verb.SCHEDULE and not command.rejects)
+    if command.verb is Verb.SCHEDULE:
+        return not command.rejects
+    return command.verb in (Verb.CANCEL, Verb.RESCHEDULE)

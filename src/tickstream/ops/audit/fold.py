@@ -21,7 +21,7 @@ from tickstream.codec import (
     decode_work,
     split_timers_key,
 )
-from tickstream.model import NEVER, IfExists, ReportKind, Rev, VerdictKind, bucket_key, bucket_of_key
+from tickstream.model import NEVER, IfExists, Outcome, ReportKind, Rev, VerdictKind, bucket_key, bucket_of_key
 from tickstream.ops.audit.facts import (
     Advanced,
     Asked,
@@ -103,6 +103,8 @@ class Fold:
 
     def _commands(self, bucket: int, offset: int, at_ms: int, value: bytes | None) -> None:
         for item, command in enumerate(decode_batch(value).commands):
+            if command.verb.of_queue:
+                continue
             home = self.home(command.task_id)
             rev = Rev(offset, item)
             if home != bucket:
@@ -119,6 +121,7 @@ class Fold:
                 options.if_exists is IfExists.REJECT,
                 options.allow_past,
                 options.not_after,
+                options.recurrence is not None,
             )
             self._sink.task(bucket, command.task_id, asked)
 
@@ -175,7 +178,8 @@ class Fold:
             record.attempt,
             record.outcome,
             record.number,
-            record.error if record.outcome.value == "SKIPPED" else "",
+            record.error if record.outcome is Outcome.SKIPPED else "",
+            record.through_ts,
             offset,
         )
         self._sink.task(bucket, record.task_id, ended)
@@ -189,7 +193,7 @@ class Fold:
 
 def _stood(offset: int, value: bytes | None) -> Stood:
     if value is None:
-        return Stood(NEVER, (), (), offset)
+        return Stood(NEVER, NEVER, "", (), (), offset)
     state = decode_state(value)
     retries = tuple(
         Retry(run.occurrence_ts, run.attempt, run.retry_at_ms)
@@ -197,7 +201,11 @@ def _stood(offset: int, value: bytes | None) -> Stood:
         if run.retry_at_ms != NEVER
     )
     answers = tuple((r.command_id, r.kind) for r in state.recent if r.kind not in PLAIN_ACCEPTANCE)
-    return Stood(state.next_occurrence_ts, retries, answers, offset)
+    extras, waiting_for = state.extras, state.next_occurrence_ts
+    due_ms = waiting_for if extras.fire_at_ms == NEVER else extras.fire_at_ms
+    held = f"held by {extras.held}" if extras.held else ""
+    parked = "faulted" if extras.faulted else "paused" if extras.paused else held
+    return Stood(waiting_for, due_ms, parked, retries, answers, offset)
 
 
 _STARTED: Final = frozenset({ReportKind.CLAIMED, ReportKind.SUCCEEDED, ReportKind.FAILED})

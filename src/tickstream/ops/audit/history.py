@@ -39,8 +39,11 @@ class TaskHistory:
         "asked",
         "bucket",
         "dispatched",
+        "due_ms",
         "ended",
+        "ever_parked",
         "misplaced",
+        "parked",
         "ran",
         "retries",
         "set_aside",
@@ -63,6 +66,11 @@ class TaskHistory:
         """command_id → answer, as far as TaskStates remember one that is not plain acceptance."""
         self.waiting_for = NEVER
         """next_occurrence_ts of the last TaskState."""
+        self.due_ms = NEVER
+        """When that is to be dispatched."""
+        self.parked = ""
+        """Why the last TaskState has it not dispatched, due or not; empty: it will be."""
+        self.ever_parked = False
         self.retries: tuple[Retry, ...] = ()
         """Of the last TaskState."""
         self.state_offset = NEVER
@@ -74,6 +82,9 @@ class TaskHistory:
         """Take in the next fact; facts of one partition come in its order."""
         if isinstance(fact, Stood):
             self.waiting_for = fact.waiting_for
+            self.due_ms = fact.due_ms
+            self.parked = fact.parked
+            self.ever_parked |= bool(fact.parked)
             self.retries = fact.retries
             self.state_offset = fact.offset
             self.answers.update(fact.answers)

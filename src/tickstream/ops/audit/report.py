@@ -17,7 +17,7 @@ FAULTS: Final = {
     "lost": ("G1", "accepted, due, and never dispatched; or left without the attempt that was due"),
     "duplicates": ("G4", "work committed once too often"),
     "unasked": ("G4", "work that no command asked for, or an attempt without the one before it"),
-    "unreasoned_skips": ("G4", "occurrences skipped, and no reason recorded"),
+    "unreasoned_skips": ("G4", "occurrences skipped without a reason, or skipped and dispatched"),
     "early": ("G3", "dispatched or started before the instant"),
     "late": ("G2", "dispatched or started later than the bound"),
     "out_of_order": ("G2", "dispatched after a definition that was made later"),
@@ -45,7 +45,7 @@ class Report:
     """The result of an audit; counts unless a name says otherwise.
 
     Every Schedule in the log has one fate: `scheduled` = dispatched + cancelled + superseded +
-    waiting + unchecked + those lost; `refused` ones (rejected, too late, re-sent) and those `set_aside`
+    waiting + parked + unchecked + those lost; `refused` ones (rejected, too late, re-sent) and those `set_aside`
     in `dead-letter` stand beside them.
     """
 
@@ -61,6 +61,7 @@ class Report:
     waiting: int
     refused: int
     set_aside: int
+    parked: int
     unchecked: int
     ran: int
     """Occurrences of which a worker reported a run."""
@@ -147,6 +148,7 @@ _ACCOUNT: Final = (
     ("cancelled", "  cancelled"),
     ("superseded", "  superseded by a later command"),
     ("waiting", "  not due yet"),
+    ("parked", "  due, and paused, held at a gate, or faulted"),
     ("unchecked", "  unchecked: the logs no longer tell, or the promises leave it open"),
     ("refused", "refused or re-sent"),
     ("set_aside", "set aside in dead-letter, with an alarm"),

@@ -112,6 +112,7 @@ class Court:
             waiting=fates[Fate.WAITING],
             refused=fates[Fate.REFUSED],
             set_aside=fates[Fate.SET_ASIDE],
+            parked=fates[Fate.PARKED],
             unchecked=fates[Fate.UNCHECKED],
             ran=late.ran,
             lateness_p50_ms=late.counted.nearest_rank(50),
