@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.sim.evidence import Evidence
 from tickstream.model import NEVER, Receipt
+from tickstream.ops.audit import FAULTS
 from tickstream.ops.audit.fold import Evidence as Folded
 from tickstream.ops.audit.journal import Acked, Journal
 from tickstream.ops.audit.verdict import judge
@@ -15,7 +16,7 @@ from tickstream.testing.sim.plan import Kind
 from tickstream.testing.sim.world import MS
 from tickstream.topics import Layout
 
-PROMISES = {"lost": "G1", "duplicates": "G4", "cancelled_yet_ran": "G2", "early": "G3"}
+PROMISES = {finding: promise for finding, (promise, _) in FAULTS.items()}
 
 
 def findings(result: Result, evidence: Evidence) -> Iterator[tuple[str, str, str]]:

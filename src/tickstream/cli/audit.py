@@ -57,7 +57,7 @@ def audit(
             metavar="DIR",
             file_okay=False,
             exists=True,
-            help="Where to sort what is read, some 300 bytes a record; the system's temporary directory unless given.",
+            help="Where to sort what is read, some 100 bytes a record; the system's temporary directory unless given.",
         ),
     ] = None,
     bootstrap: Bootstrap = None,

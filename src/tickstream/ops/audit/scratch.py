@@ -129,6 +129,6 @@ def _key_of(row: bytes) -> bytes:
 
 def _unwritable(directory: Path, error: OSError) -> str:
     return (
-        f"{directory}: {error.strerror or error}; the audit sorts what it reads there, some 300 bytes a record: "
+        f"{directory}: {error.strerror or error}; the audit sorts what it reads there, some 100 bytes a record: "
         "name a directory with room, with --scratch"
     )
