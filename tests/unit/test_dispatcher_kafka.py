@@ -127,6 +127,7 @@ class TestMembership:
         shell._group = SimpleNamespace(commit=commit)  # type: ignore[assignment]
         shell.events = lambda _: None
         shell.clock = ManualClock()
+        shell._standby = None
         shell._threads = SimpleNamespace(stop=lambda _: None)  # type: ignore[assignment]
         shell._owner = Ownership(random.Random(1))
         shell._owner.assigned([0], 0.0)
