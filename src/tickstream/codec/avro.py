@@ -40,7 +40,7 @@ class Schema:
     """One record of one version: its parsed schema and the ten bytes that announce it."""
 
     def __init__(self, name: str, version: str = "v1") -> None:
-        self.parsed = load_schema(str(_schema_root() / version / f"tickstream.{name}.avsc"))
+        self.parsed: Any = load_schema(str(_schema_root() / version / f"tickstream.{name}.avsc"))
         canonical = to_parsing_canonical_form(self.parsed)
         self.header = _MARKER + bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
         _NAMES[self.header] = name
@@ -71,15 +71,19 @@ class Schema:
 
     def open(self, value: bytes | None) -> BytesIO:
         """A stream standing behind the header. Raises UnknownSchema or MalformedValue."""
-        if value is None or value[:HEADER_BYTES] != self.header:
-            if value is None or value[:2] != _MARKER or len(value) < HEADER_BYTES:
-                raise MalformedValue("not in Avro single-object encoding (no C3 01 marker)")
-            if value[:HEADER_BYTES] in _NAMES:
-                raise MalformedValue(f"holds a {_NAMES[value[:HEADER_BYTES]]}, which does not belong here")
-            raise UnknownSchema(value[2:HEADER_BYTES])
-        source = BytesIO(value)
+        source = BytesIO(self.checked(value))
         source.seek(HEADER_BYTES)
         return source
+
+    def checked(self, value: bytes | None) -> bytes:
+        """`value`, which has the header. Raises UnknownSchema or MalformedValue."""
+        if value is not None and value.startswith(self.header):
+            return value
+        if value is None or value[:2] != _MARKER or len(value) < HEADER_BYTES:
+            raise MalformedValue("not in Avro single-object encoding (no C3 01 marker)")
+        if value[:HEADER_BYTES] in _NAMES:
+            raise MalformedValue(f"holds a {_NAMES[value[:HEADER_BYTES]]}, which does not belong here")
+        raise UnknownSchema(value[2:HEADER_BYTES])
 
 
 def avro_long(n: int) -> bytes:

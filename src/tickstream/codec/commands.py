@@ -1,18 +1,18 @@
 """Commands, their batches and bodies: written by hand, since a client encodes one for every task.
 
-Reading goes through fastavro, but for the bodies that nearly all are. No other record may enter here.
+Reading is compiled, but for options, which few have, and for bodies. No other record may enter here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from tickstream.codec.avro import (
     AVRO_LENGTHS,
     HEADER_BYTES,
-    UNREADABLE,
     Schema,
     avro_bytes,
     avro_long,
@@ -21,6 +21,7 @@ from tickstream.codec.avro import (
     read_long,
     schemaless_reader,
 )
+from tickstream.codec.compiled import read_whole, reader
 from tickstream.errors import MalformedValue
 from tickstream.model import (
     DEFAULT_OPTIONS,
@@ -43,11 +44,10 @@ _COMMAND: Final = Schema("Command")
 _COMMAND_BATCH: Final = Schema("CommandBatch")
 _BODY: Final = Schema("Body")
 _RECURRENCE: Final = Schema("Recurrence")
+_OPTIONS: Final = Schema("Options")
 # An enum is the number of its symbol, in the order in which the schema and the class have them.
 _VERB_BYTES: Final = {verb: avro_long(number) for number, verb in enumerate(Verb)}
 _VERB_SCHEDULE: Final = _VERB_BYTES[Verb.SCHEDULE]
-# Looking a symbol up is cheaper than the Enum's constructor, and these are read per record.
-_VERBS: Final = {v.value: v for v in Verb}
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -115,17 +115,18 @@ def _recurrence(recurrence: Recurrence) -> bytes:
     return _RECURRENCE.datum(datum)
 
 
-def _command(datum: dict[str, Any]) -> Command:
-    options = datum["options"]
-    return Command(
-        datum["command_id"],
-        _VERBS[datum["verb"]],
-        datum["task_id"],
-        datum["when"],
-        datum["queue"],
-        DEFAULT_OPTIONS if options is None else _read_options(options),
-        datum["body"],
-    )
+def _options_at(data: bytes, at: int) -> tuple[Options, int]:
+    """By fastavro: few commands have them."""
+    source = BytesIO(data)
+    source.seek(at)
+    return _read_options(schemaless_reader(source, _OPTIONS.parsed, None)), source.tell()
+
+
+_command_at: Final = reader(
+    _COMMAND,
+    "Command(command_id, verb, task_id, when, queue, DEFAULT_OPTIONS if options is None else options, body)",
+    {"Command": Command, "Verb": Verb, "DEFAULT_OPTIONS": DEFAULT_OPTIONS, "Options": _options_at},
+)
 
 
 def _read_options(datum: dict[str, Any]) -> Options:
@@ -157,7 +158,7 @@ def _read_recurrence(datum: dict[str, Any]) -> Recurrence:
 
 def decode_command(value: bytes) -> Command:
     """What `encode_command` wrote. Raises UnknownSchema or MalformedValue."""
-    return _command(_COMMAND.read(value))
+    return cast(Command, read_whole(_COMMAND, _command_at, value))
 
 
 class ScheduleFrame:
@@ -252,32 +253,20 @@ def element_of(encoded: bytes) -> bytes:
     return encoded[HEADER_BYTES:]
 
 
-def decode_batch(value: bytes | None) -> CommandBatch:
-    """A message of `commands`. Raises UnknownSchema or MalformedValue: then none of it is known.
+def _element_at(data: bytes, at: int) -> tuple[tuple[Command, bytes], int]:
+    """A command of a batch, and its own bytes."""
+    command, end = _command_at(data, at)
+    return (command, _COMMAND.header + data[at:end]), end
 
-    Each element is read by its own call, so that its bytes can be kept as they are.
-    """
-    source = _COMMAND_BATCH.open(value)
-    assert value is not None
-    commands: list[Command] = []
-    encoded: list[bytes] = []
-    try:
-        client_id = schemaless_reader(source, "string", None)
-        reply = schemaless_reader(source, "int", None)
-        while count := schemaless_reader(source, "long", None):
-            if count < 0:  # a block that also says its length in bytes
-                schemaless_reader(source, "long", None)
-            for _ in range(abs(count)):
-                start = source.tell()
-                commands.append(_command(schemaless_reader(source, _COMMAND.parsed, None)))
-                encoded.append(_COMMAND.header + value[start : source.tell()])
-    except UNREADABLE as error:
-        raise MalformedValue(
-            f"command {len(commands)} of the batch: {error or type(error).__name__}"
-        ) from error
-    if source.tell() != len(value):
-        raise MalformedValue(f"{len(value) - source.tell()} bytes follow the batch")
-    return CommandBatch(client_id, reply, tuple(commands), tuple(encoded))
+
+_batch_at: Final = reader(_COMMAND_BATCH, "(client_id, reply, commands)", {"Command": _element_at})
+
+
+def decode_batch(value: bytes | None) -> CommandBatch:
+    """A message of `commands`. Raises UnknownSchema or MalformedValue: then none of it is known."""
+    client_id, reply, elements = read_whole(_COMMAND_BATCH, _batch_at, value)
+    commands, encoded = zip(*elements, strict=True) if elements else ((), ())
+    return CommandBatch(client_id, reply, commands, encoded)
 
 
 def encode_body(body: Body) -> bytes:

@@ -1,6 +1,6 @@
-"""What dispatchers write: the changelog and its keys, work, history, signals, verdicts.
+"""Keys of the changelog, and records that are not written for every task: queues, claims, signals, verdicts.
 
-Commands are in commands.py, reports in reports.py; no other room may slice these bytes.
+What tasks leave is in hot.py, commands in commands.py, reports in reports.py; no other room may slice these bytes.
 """
 
 from __future__ import annotations
@@ -11,40 +11,23 @@ from typing import Any, Final, NamedTuple
 from tickstream.codec.avro import Schema
 from tickstream.errors import MalformedValue
 from tickstream.model import (
-    NO_EXTRAS,
     Claim,
-    Extras,
-    History,
-    InputPosition,
-    Outcome,
-    Progress,
     QueueLimits,
     QueueState,
     Receipt,
     RecentCommand,
-    Rev,
-    RunState,
     Signal,
     SignalKind,
-    TaskSpec,
-    TaskState,
     Verdict,
     VerdictKind,
-    Work,
 )
 
-_SPEC: Final = Schema("TaskSpec")
-_STATE: Final = Schema("TaskState")
 _QUEUE: Final = Schema("QueueState")
-_PROGRESS: Final = Schema("Progress")
 _CLAIM: Final = Schema("Claim")
-_WORK: Final = Schema("Work")
-_HISTORY: Final = Schema("History")
 _VERDICT_BATCH: Final = Schema("VerdictBatch")
 _SIGNAL: Final = Schema("Signal")
-# Looking a symbol up is cheaper than the Enum's constructor, and these are read per record.
+# Looking a symbol up is cheaper than the Enum's constructor.
 _VERDICT_KINDS: Final = {k.value: k for k in VerdictKind}
-_OUTCOMES: Final = {o.value: o for o in Outcome}
 
 
 # --------------------------------------------------------------------------- keys of `timers`
@@ -71,102 +54,7 @@ def split_timers_key(key: bytes | None) -> tuple[bytes, str]:
         raise MalformedValue(f"key {key!r} is not UTF-8") from error
 
 
-# --------------------------------------------------------------------------- the changelog
-
-
-def encode_spec(spec: TaskSpec) -> bytes:
-    """A TaskSpec in single-object encoding."""
-    return _SPEC.write(
-        {
-            "rev_offset": spec.rev.offset,
-            "rev_item": spec.rev.item,
-            "command": spec.command,
-            "answer": spec.answer.value,
-        }
-    )
-
-
-def decode_spec(value: bytes) -> TaskSpec:
-    """What `encode_spec` wrote. Raises UnknownSchema or MalformedValue."""
-    d = _SPEC.read(value)
-    return TaskSpec(Rev(d["rev_offset"], d["rev_item"]), d["command"], _VERDICT_KINDS[d["answer"]])
-
-
-def encode_state(state: TaskState) -> bytes:
-    """A TaskState in single-object encoding."""
-    return _STATE.write(
-        {
-            "rev_offset": state.rev.offset,
-            "rev_item": state.rev.item,
-            "next_occurrence_ts": state.next_occurrence_ts,
-            "last_occurrence_ts": state.last_occurrence_ts,
-            "runs": [
-                {
-                    "occurrence_ts": run.occurrence_ts,
-                    "attempt": run.attempt,
-                    "rev_offset": run.rev.offset,
-                    "rev_item": run.rev.item,
-                    "decided_ms": run.decided_ms,
-                    "holder": run.holder,
-                    "worker": run.worker,
-                    "failures": run.failures,
-                    "releases": run.releases,
-                    "retry_at_ms": run.retry_at_ms,
-                    "started_ms": run.started_ms,
-                    "places": run.places,
-                }
-                for run in state.runs
-            ],
-            "outcome": state.outcome and state.outcome.value,
-            "ended_ms": state.ended_ms,
-            "recent": _recent(state.recent),
-            "forget_ms": state.forget_ms,
-            "extras": None if state.extras is NO_EXTRAS else state.extras._asdict(),
-        }
-    )
-
-
-def _recent(recent: Sequence[RecentCommand]) -> list[dict[str, Any]]:
-    return [{"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail} for r in recent]
-
-
-def _read_recent(data: list[dict[str, Any]]) -> tuple[RecentCommand, ...]:
-    return tuple(RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"]) for r in data)
-
-
-def _read_extras(datum: dict[str, Any] | None) -> Extras:
-    return NO_EXTRAS if datum is None else Extras(**{**datum, "queued": tuple(datum["queued"])})
-
-
-def decode_state(value: bytes) -> TaskState:
-    """What `encode_state` wrote. Raises UnknownSchema or MalformedValue."""
-    d = _STATE.read(value)
-    return TaskState(
-        Rev(d["rev_offset"], d["rev_item"]),
-        d["next_occurrence_ts"],
-        d["last_occurrence_ts"],
-        tuple(
-            RunState(
-                r["occurrence_ts"],
-                r["attempt"],
-                Rev(r["rev_offset"], r["rev_item"]),
-                r["decided_ms"],
-                r["holder"],
-                r["worker"],
-                r["failures"],
-                r["releases"],
-                r["retry_at_ms"],
-                r["started_ms"],
-                tuple(r["places"]),
-            )
-            for r in d["runs"]
-        ),
-        _OUTCOMES[d["outcome"]] if d["outcome"] else None,
-        d["ended_ms"],
-        _read_recent(d["recent"]),
-        d["forget_ms"],
-        _read_extras(d["extras"]),
-    )
+# --------------------------------------------------------------------------- queues, claims, signals
 
 
 def encode_queue(state: QueueState) -> bytes:
@@ -174,7 +62,9 @@ def encode_queue(state: QueueState) -> bytes:
     limits = state.limits
     datum = state._asdict() | {
         "limits": None if limits is None else limits._asdict(),
-        "recent": _recent(state.recent),
+        "recent": [
+            {"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail} for r in state.recent
+        ],
     }
     return _QUEUE.write(datum)
 
@@ -183,22 +73,8 @@ def decode_queue(value: bytes) -> QueueState:
     """What `encode_queue` wrote. Raises UnknownSchema or MalformedValue."""
     d = _QUEUE.read(value)
     limits = None if d["limits"] is None else QueueLimits(**d["limits"])
-    return QueueState(d["queue"], d["paused"], limits, _read_recent(d["recent"]))
-
-
-def encode_progress(progress: Progress) -> bytes:
-    """A Progress in single-object encoding."""
-    return _PROGRESS.write(
-        progress._asdict() | {"commands": progress.commands._asdict(), "reports": progress.reports._asdict()}
-    )
-
-
-def decode_progress(value: bytes) -> Progress:
-    """What `encode_progress` wrote. Raises UnknownSchema or MalformedValue."""
-    datum = _PROGRESS.read(value)
-    datum["commands"] = InputPosition(**datum["commands"])
-    datum["reports"] = InputPosition(**datum["reports"])
-    return Progress(**datum)
+    recent = (RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"]) for r in d["recent"])
+    return QueueState(d["queue"], d["paused"], limits, tuple(recent))
 
 
 def encode_claim(claim: Claim) -> bytes:
@@ -209,58 +85,6 @@ def encode_claim(claim: Claim) -> bytes:
 def decode_claim(value: bytes) -> Claim:
     """What `encode_claim` wrote. Raises UnknownSchema or MalformedValue."""
     return Claim(**_CLAIM.read(value))
-
-
-# --------------------------------------------------------------------------- work, history
-
-
-def _flat(record: Work | History) -> dict[str, Any]:
-    """The record with its rev as two fields."""
-    datum = record._asdict()
-    datum["rev_offset"], datum["rev_item"] = datum.pop("rev")
-    return datum
-
-
-def _unflat(datum: dict[str, Any]) -> dict[str, Any]:
-    datum["rev"] = Rev(datum.pop("rev_offset"), datum.pop("rev_item"))
-    return datum
-
-
-def encode_work(work: Work) -> bytes:
-    """A Work in single-object encoding."""
-    return _WORK.write(_flat(work))
-
-
-def decode_work(value: bytes | None) -> Work:
-    """What `encode_work` wrote. Raises UnknownSchema or MalformedValue."""
-    d = _WORK.read(value)
-    # By place: a worker reads one of these a run, and names cost it as much as half the decoding.
-    return Work(
-        d["bucket"],
-        d["work_number"],
-        d["task_id"],
-        d["occurrence_ts"],
-        d["attempt"],
-        Rev(d["rev_offset"], d["rev_item"]),
-        d["decided_ms"],
-        d["lease_ms"],
-        d["timeout_ms"],
-        d["body"],
-        d["not_before_ms"],
-        d["skipped"],
-    )
-
-
-def encode_history(history: History) -> bytes:
-    """A History in single-object encoding."""
-    return _HISTORY.write(_flat(history) | {"outcome": history.outcome.value})
-
-
-def decode_history(value: bytes | None) -> History:
-    """What `encode_history` wrote. Raises UnknownSchema or MalformedValue."""
-    datum = _unflat(_HISTORY.read(value))
-    datum["outcome"] = _OUTCOMES[datum["outcome"]]
-    return History(**datum)
 
 
 def encode_signal(signal: Signal) -> bytes:

@@ -6,9 +6,10 @@ No other room may slice these bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from tickstream.codec.avro import AVRO_LENGTHS, Schema, avro_bytes, avro_long, avro_text
+from tickstream.codec.compiled import read_whole, reader
 from tickstream.errors import MalformedValue
 from tickstream.model import Report, ReportKind
 
@@ -67,8 +68,20 @@ def encode_reports(worker: str, reports: Sequence[Report]) -> bytes:
     return b"".join(parts)
 
 
+_batch_at: Final = reader(
+    _REPORT_BATCH,
+    "ReportBatch(worker, reports)",
+    {
+        "ReportBatch": ReportBatch,
+        "Report": reader(
+            Schema("Report"),
+            f"Report({', '.join(Report._fields)})",
+            {"Report": Report, "ReportKind": ReportKind},
+        ),
+    },
+)
+
+
 def decode_reports(value: bytes | None) -> ReportBatch:
     """What `encode_reports` wrote. Raises UnknownSchema or MalformedValue."""
-    datum = _REPORT_BATCH.read(value)
-    reports = (Report(**{**r, "kind": _KINDS[r["kind"]]}) for r in datum["reports"])
-    return ReportBatch(datum["worker"], tuple(reports))
+    return cast(ReportBatch, read_whole(_REPORT_BATCH, _batch_at, value))
