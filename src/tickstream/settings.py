@@ -77,8 +77,8 @@ class LaneSettings:
     """The longest wait in one poll, so that a stop request is seen soon."""
     batch_records: int = 5_000
     batch_bytes: int = 8 * 1024 * 1024
-    due_page: int = 1_000
-    """Due entries taken per bucket and batch."""
+    due_page: int = 400
+    """Due entries taken per bucket and batch. A command waits for the pages of a spike that are under way."""
     probe_ms: int = 1_000
     """Rhythm of the end probe and of an idle bucket's Progress."""
     transaction_timeout_ms: int = 10_000

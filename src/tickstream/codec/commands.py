@@ -161,6 +161,11 @@ def decode_command(value: bytes) -> Command:
     return cast(Command, read_whole(_COMMAND, _command_at, value))
 
 
+def command_id_of(encoded: bytes) -> bytes:
+    """The command_id alone: it stands in front. Raises UnknownSchema or MalformedValue."""
+    return _COMMAND.checked(encoded)[HEADER_BYTES : HEADER_BYTES + 16]
+
+
 class ScheduleFrame:
     """What many SCHEDULE commands have in common, encoded once: queue, options, handler, labels, headers.
 

@@ -5,7 +5,7 @@ Pure, like engine.py.
 
 from __future__ import annotations
 
-from tickstream.codec import decode_command
+from tickstream.codec import command_id_of
 from tickstream.dispatcher.decision import Answer, Decision, Task
 from tickstream.model import NEVER, RECENT_COMMANDS, Command, RecentCommand, VerdictKind
 
@@ -36,12 +36,7 @@ def remembered(task: Task, command_id: bytes) -> RecentCommand | None:
     for recent in state.recent:
         if recent.command_id == command_id:
             return recent
-    # The definer's id lies inside the spec's bytes: decoded only when it can be the one.
-    if (
-        spec is not None
-        and command_id in spec.command
-        and decode_command(spec.command).command_id == command_id
-    ):
+    if spec is not None and command_id_of(spec.command) == command_id:
         return RecentCommand(command_id, spec.answer, "")
     return None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-from tickstream.codec import decode_command
+from tickstream.codec import command_id_of, decode_command
 from tickstream.model import (
     DEFAULT_TERMS,
     NEVER,
@@ -188,7 +188,7 @@ def recent_of(task: Task) -> tuple[RecentCommand, ...]:
         return ()
     if task.spec is None:
         return task.state.recent
-    definer = RecentCommand(decode_command(task.spec.command).command_id, task.spec.answer, "")
+    definer = RecentCommand(command_id_of(task.spec.command), task.spec.answer, "")
     return (*task.state.recent, definer)[-RECENT_COMMANDS:]
 
 

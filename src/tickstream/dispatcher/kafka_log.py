@@ -126,7 +126,7 @@ class KafkaTransactions:
                     record.key,
                     record.partition,
                     on_delivery=delivered,
-                    headers=list(record.headers) or None,
+                    headers=list(record.headers) if record.headers else None,
                 )
                 return
             except BufferError:

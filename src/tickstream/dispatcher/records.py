@@ -75,7 +75,7 @@ def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> E
 
     Raises RecordTooLarge, and what an encoder raises on a value that it cannot hold.
     """
-    bucket = outcome.bucket
+    bucket, timers, history_topic = outcome.bucket, names.timers, names.history
     records: list[OutRecord] = []
     changes: list[TaskChange] = []
     for task_id, task in outcome.after.items():
@@ -88,20 +88,20 @@ def encode_outcome(outcome: BucketOutcome, names: TopicNames, buckets: int) -> E
             TaskChange(task_id, before.spec, before.state, task.spec, task.state, spec_bytes, state_bytes)
         )
         if task.spec is not before.spec:
-            records.append(OutRecord(names.timers, bucket, timers_key(SPEC, task_id), spec_bytes))
-        records.append(OutRecord(names.timers, bucket, timers_key(STATE, task_id), state_bytes))
+            records.append(OutRecord(timers, bucket, timers_key(SPEC, task_id), spec_bytes))
+        records.append(OutRecord(timers, bucket, timers_key(STATE, task_id), state_bytes))
     queues = {name: encode_queue(state) for name, state in outcome.gates.settings.items()}
     records.extend(
-        OutRecord(names.timers, bucket, timers_key(QUEUE, name), value) for name, value in queues.items()
+        OutRecord(timers, bucket, timers_key(QUEUE, name), value) for name, value in queues.items()
     )
     for queue, work in outcome.work:
         partition = work_partition(bucket, work.attempt, buckets)
         records.append(OutRecord(names.work(queue), partition, work.task_id.encode(), encode_work(work)))
     for history in outcome.history:
-        records.append(OutRecord(names.history, bucket, history.task_id.encode(), encode_history(history)))
+        records.append(OutRecord(history_topic, bucket, history.task_id.encode(), encode_history(history)))
     records.extend(_dead_letter(bucket, letter, names) for letter in outcome.dead_letters)
     progress = encode_progress(outcome.progress)
-    records.append(OutRecord(names.timers, bucket, timers_key(PROGRESS), progress, marks=bucket))
+    records.append(OutRecord(timers, bucket, timers_key(PROGRESS), progress, marks=bucket))
     for record in records:
         if record.value is not None and len(record.value) > MAX_RECORD_BYTES:
             raise RecordTooLarge(record.topic, len(record.value), MAX_RECORD_BYTES)

@@ -31,15 +31,18 @@ def opening_error(path: Path, error: Exception) -> StoreCorrupted | StoreFailed:
     return StoreCorrupted(f"{path}: {error}")
 
 
+def failed_by(error: Exception) -> StoreCorrupted | StoreFailed:
+    """What is broken, or what failed: rocksdict raises a bare Exception for every RocksDB status."""
+    return (StoreCorrupted if str(error).startswith("Corruption") else StoreFailed)(str(error))
+
+
 @contextlib.contextmanager
 def statuses() -> Iterator[None]:
-    """Tell what is broken from what failed: rocksdict raises a bare Exception for every RocksDB status."""
+    """Tell what is broken from what failed."""
     try:
         yield
     except Exception as error:
-        if str(error).startswith("Corruption"):
-            raise StoreCorrupted(str(error)) from error
-        raise StoreFailed(str(error)) from error
+        raise failed_by(error) from error
 
 
 def check(rows: RdictIter) -> None:

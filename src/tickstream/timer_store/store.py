@@ -32,7 +32,7 @@ from tickstream.timer_store.keys import (
     queue_key,
     task_key,
 )
-from tickstream.timer_store.rocks import check, opening_error, statuses, store_options
+from tickstream.timer_store.rocks import check, failed_by, opening_error, statuses, store_options
 from tickstream.timer_store.values import BucketMeta, TaskChange
 
 _FAMILIES: Final = ("spec", "state", "due", "held", "inflight", "queues", "meta")
@@ -301,8 +301,11 @@ class TimerStore:
             self._next_offset[bucket] = 0
 
     def _get(self, family: str, key: bytes) -> bytes | None:
-        with statuses():
+        # Not within statuses(): it costs as much as the read itself, and this is done several times a task.
+        try:
             value: bytes | None = self._family[family].get(key)
+        except Exception as error:
+            raise failed_by(error) from error
         return value
 
     def _move_held(
