@@ -13,6 +13,7 @@ import typer
 from tickstream.cli import (
     audit,
     dashboard,
+    dead_letter,
     demo,
     dev,
     dispatcher,
@@ -62,6 +63,7 @@ app.add_typer(projection.app, name="projection")
 app.add_typer(dashboard.app, name="dashboard")
 app.add_typer(task.app, name="task")
 app.add_typer(queue.app, name="queue")
+app.add_typer(dead_letter.app, name="dead-letter")
 app.add_typer(query.app, name="query")
 app.add_typer(schedule.app, name="schedule")
 app.command()(audit.audit)
