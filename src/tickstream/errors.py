@@ -49,6 +49,10 @@ class PayloadTooLarge(InvalidInput):
         )
 
 
+class PayloadUnreadable(InvalidInput):
+    """What a handler was sent is not what it takes: no JSON object, or of a version it does not know."""
+
+
 class UnknownQueue(InvalidInput):
     """The queue has no work topic."""
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import Cli
-from tickstream.kafka import Admin
+from tests.cli import Cli, Ran
+from tickstream.codec import decode_batch
+from tickstream.kafka import Admin, TopicPartition, plain_producer, state_consumer
 from tickstream.ops.processes import ManagedProcess, tickstream_command
 from tickstream.settings import Settings
 
@@ -94,6 +95,43 @@ def test_a_load_says_which_lines_are_bad_and_loads_nothing(cli: Cli, tmp_path: P
     kept = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
     assert [entry["task_id"] for entry in kept] == ["a", "c"]
     assert all(entry["receipt"].count(":") == 2 for entry in kept)
+
+
+def test_a_queue_that_nobody_serves_is_named_when_a_task_goes_there(
+    cli: Cli, broker: str, prefix: str
+) -> None:
+    connection = (f"--bootstrap={broker}", f"--prefix={prefix}")
+    assert cli("topics", "create", "--queue=mail", "--buckets=4", "--lanes=2").code == 0
+
+    def schedule() -> Ran:
+        terms = ("--lease=20", "--timeout=30", "--attempts=3", "--backoff=0.5")
+        return cli(
+            "task", "schedule", "mail:1", "--at=now+1h", "--handler=x", "--queue=mail", "--no-wait", *terms
+        )
+
+    first = schedule()
+    assert first.code == 0
+    # The task that was just scheduled waits itself, though its instant is far.
+    assert first.err.startswith("queue mail: 1 waiting, 0 workers; start one: tickstream worker run")
+    work = plain_producer(Settings(broker, prefix), "test")
+    for partition in (0, 1, 1):
+        work.produce(f"{prefix}work.mail", b"", partition=partition)
+    assert work.flush(10) == 0
+    assert schedule().err.startswith("queue mail: 3 waiting, 0 workers;")
+    command = tickstream_command("worker", "run", "examples.demo_app:app", "--queues=mail", *connection)
+    with ManagedProcess.start([*command, "--json"], cwd=ROOT) as worker:
+        worker.wait_event("ready")
+        served = schedule()
+    assert (served.code, served.err) == (0, "")
+
+    stored = Settings(broker, prefix)
+    consumer = state_consumer(stored, "test")
+    consumer.assign([TopicPartition(f"{prefix}commands", b, 0) for b in range(4)])
+    (message, *_) = consumer.consume(3, 10)
+    consumer.close()
+    terms = decode_batch(message.value()).commands[0].options.terms
+    assert terms is not None
+    assert (terms.lease_ms, terms.timeout_ms, terms.attempts, terms.backoff_ms) == (20_000, 30_000, 3, 500)
 
 
 def test_a_task_from_schedule_to_audit(cli: Cli, system: str) -> None:

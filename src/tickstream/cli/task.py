@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tickstream.cli import standing
+from tickstream.cli.attendance import attendance
 from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, TaskId, Wait, settings_from
 from tickstream.cli.output import Output
+from tickstream.cli.terms import Attempts, Backoff, Lease, ScheduleRequest, Timeout, retry_of, seconds
 from tickstream.clock import SystemClock, iso_utc
 from tickstream.errors import InvalidInput
 from tickstream.ops.instants import parse_instant
@@ -68,6 +70,10 @@ def schedule(
     allow_past: Annotated[
         bool, typer.Option("--allow-past", help="Accept an instant that is long gone.")
     ] = False,
+    lease: Lease = None,
+    timeout: Timeout = None,
+    attempts: Attempts = None,
+    backoff: Backoff = None,
     wait: Wait = 10.0,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Only wait for Kafka's acknowledgement, and print the receipt.")
@@ -82,6 +88,7 @@ def schedule(
     Examples:
       tickstream task schedule hello:1 --at now+10s --handler hello --payload '{"name": "world"}'
       tickstream task schedule report:eu:4711 --at 2026-12-24T18:00:00+01:00 --handler report --label region=eu
+      tickstream task schedule mail:42 --at now --handler mail --queue mail --timeout 30 --attempts 3
     """
     from tickstream.ingest.client import Client
 
@@ -89,34 +96,27 @@ def schedule(
     if payload and payload_file:
         raise InvalidInput("give either --payload or --payload-file, not both")
     content = payload_file.read_bytes() if payload_file else payload.encode()
-    labels = dict(_label(text) for text in label or ())
-    with Client(settings_from(bootstrap, prefix)) as client:
+    settings = settings_from(bootstrap, prefix)
+    request: ScheduleRequest = {
+        "run_at_ts": run_at_ts,
+        "handler": handler,
+        "payload": content,
+        "queue": queue,
+        "labels": dict(_label(text) for text in label or ()),
+        "if_exists": if_exists.value,
+        "allow_past": allow_past,
+        "lease": seconds(lease),
+        "timeout": seconds(timeout),
+        "retry": retry_of(attempts, backoff),
+    }
+    with Client(settings) as client:
         if no_wait:
-            sent = client.schedule(
-                task_id,
-                run_at_ts=run_at_ts,
-                handler=handler,
-                payload=content,
-                queue=queue,
-                labels=labels,
-                if_exists=if_exists.value,
-                allow_past=allow_past,
-            )
-            receipt = str(sent.receipt())
+            receipt = str(client.schedule(task_id, **request).receipt())
             Output(json).result({"task_id": task_id, "receipt": receipt}, f"accepted, receipt {receipt}")
-            return
-        verdict = client.schedule(
-            task_id,
-            run_at_ts=run_at_ts,
-            handler=handler,
-            payload=content,
-            queue=queue,
-            labels=labels,
-            if_exists=if_exists.value,
-            allow_past=allow_past,
-            wait=timedelta(seconds=wait),
-        )
-    standing.conclude(verdict, json)
+        else:
+            standing.conclude(client.schedule(task_id, **request, wait=timedelta(seconds=wait)), json)
+    if nobody := attendance(settings, queue):
+        typer.echo(nobody, err=True)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import (
     Consumer,
+    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -163,6 +164,20 @@ class Admin:
         """Delete the consumer groups (demo). One whose dead members have not timed out yet stays."""
         for name, future in self._client.delete_consumer_groups(list(groups)).items():
             self._result(future, f"delete group {name}", *_NOTHING_TO_DELETE)
+
+    def groups(self) -> dict[str, bool]:
+        """Group → whether it has members now. Raises BrokerUnavailable.
+
+        Asks each broker for what it knows, and so no coordinator: on a cluster that never had a group
+        one has to be made first, which takes seconds.
+        """
+        listed = self._result(
+            self._client.list_consumer_groups(request_timeout=CONNECT_TIMEOUT_S), "list groups"
+        )
+        if listed.errors:
+            raise BrokerUnavailable(f"list groups: {listed.errors[0]}")
+        nobody = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
+        return {group.group_id: group.state not in nobody for group in listed.valid}
 
     def members(self, groups: Sequence[str]) -> dict[str, list[GroupMember]]:
         """Group → its members now, none of a group that does not exist. Raises BrokerUnavailable."""

@@ -12,11 +12,14 @@ from types import CoroutineType
 from typing import Final, Protocol
 
 from tickstream.clock import Clock
+from tickstream.errors import CodecError, PayloadUnreadable, RetryIn, UnknownHandler
 from tickstream.model import NO_RETRY, Report, ReportKind
 from tickstream.worker.context import Context, RunLink
 from tickstream.worker.run import Run, error_text
 
 CANCELLED: Final = "Cancelled: the task was cancelled while it ran"
+_SAYS_ALL: Final = (PayloadUnreadable, UnknownHandler, CodecError, RetryIn)
+"""Failures that no line of the handler's is to blame for: their message is enough, without a traceback."""
 _LOGGER: Final = logging.getLogger("tickstream.worker")
 
 
@@ -103,6 +106,6 @@ class Execution:
             run.work.occurrence_ts,
             run.work.attempt,
             error,
-            exc_info=failure,
+            exc_info=None if isinstance(failure, _SAYS_ALL) else failure,
         )
         self._finished(run, run.report(ReportKind.FAILED, self._clock.wall_ms(), error, retry_ms))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from tickstream.errors import InvalidInput
+from tickstream.errors import InvalidInput, PayloadUnreadable
 from tickstream.model import VERSION_HEADER
 
 MAX_RESULT_BYTES: Final = 4_096
@@ -40,21 +40,23 @@ def encode_arguments(name: str, arguments: dict[str, Any]) -> bytes:
 
 
 def decode_arguments(payload: bytes) -> dict[str, Any]:
-    """Name → value. Raises InvalidInput when the payload is no JSON object."""
+    """Name → value. Raises PayloadUnreadable when the payload is no JSON object."""
     if not payload:
         # An absent payload is a call without arguments.
         return {}
     try:
         arguments = json.loads(payload)
     except ValueError as error:
-        raise InvalidInput(f"the payload is no JSON: {error}") from error
+        raise PayloadUnreadable(f"the payload is no JSON: {error}") from error
     return checked_arguments("the payload", arguments)
 
 
 def checked_arguments(what: str, arguments: Any) -> dict[str, Any]:
-    """Raises InvalidInput unless it is an object."""
+    """Raises PayloadUnreadable unless it is an object."""
     if not isinstance(arguments, dict):
-        raise InvalidInput(f"{what} is a JSON {type(arguments).__name__}, not an object of arguments by name")
+        raise PayloadUnreadable(
+            f"{what} is a JSON {type(arguments).__name__}, not an object of arguments by name"
+        )
     return arguments
 
 
@@ -112,21 +114,21 @@ class Versions:
         self._upcast = dict(upcast)
 
     def of(self, headers: Mapping[str, str]) -> int:
-        """The version of a payload whose headers name one. Raises InvalidInput on nonsense."""
+        """The version of a payload whose headers name one. Raises PayloadUnreadable on nonsense."""
         text = headers[VERSION_HEADER]
         if not (text.isascii() and text.isdigit()):
-            raise InvalidInput(f"header {VERSION_HEADER}={text!r}: the payload's version is a number")
+            raise PayloadUnreadable(f"header {VERSION_HEADER}={text!r}: the payload's version is a number")
         return int(text)
 
     def upcast(self, payload: Any, version: int) -> Any:
-        """The payload in the current version. Raises InvalidInput when there is no way."""
+        """The payload in the current version. Raises PayloadUnreadable when there is no way."""
         if version > self.current:
-            raise InvalidInput(
+            raise PayloadUnreadable(
                 f"the payload is of version {version}, handler {self.name!r} here of {self.current}: "
                 "upgrade this worker"
             )
         if version < self._oldest:
-            raise InvalidInput(
+            raise PayloadUnreadable(
                 f"the payload is of version {version}, and handler {self.name!r} takes those from {self._oldest} on: "
                 f"register upcast={{{version}: …}}"
             )
