@@ -129,6 +129,7 @@ class TestMembership:
         shell.clock = ManualClock()
         shell._standby = None
         shell._threads = SimpleNamespace(stop=lambda _: None)  # type: ignore[assignment]
+        shell._standby = None
         shell._owner = Ownership(random.Random(1))
         shell._owner.assigned([0], 0.0)
         shell._owner.active(0, 0.1)
