@@ -359,7 +359,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     ),
     "Work": (
         Work(5, 9, "mail:42", INSTANT, 1, Rev(1207, 3), INSTANT + 4, 10_000, 3_600_000, encode_body(BODY)),
-        Work(5, 9, "beat", INSTANT, 2, Rev(1207, 3), INSTANT - 9, 10_000, 3_600_000, b"", INSTANT, 4),
+        Work(5, 9, "beat", INSTANT, 2, Rev(1207, 3), INSTANT - 9, 10_000, 3_600_000, b"", INSTANT, 4, True),
     ),
 }
 """By record name; the fixtures of its golden file, in the order of its lines."""

@@ -1,12 +1,14 @@
 """Hooks are told of runs, in order, and can change nothing."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tickstream.errors import InvalidInput
 from tickstream.model import Retry
+from tickstream.testing import Harness
 from tickstream.worker import App, Context
 
 CTX = Context("mail:42", 1_767_225_600_123)
@@ -43,6 +45,54 @@ def test_an_async_run_as_well() -> None:
 
     assert asyncio.run(double.call(CTX, b'{"n":4}')) == 8
     assert told == [("start", "mail:42"), ("success", 8)]
+
+
+def test_occurrences_passed_over_are_told_before_the_start() -> None:
+    app, told = told_app()
+    app.on_missed(lambda ctx, skipped: told.append(("missed", ctx.task_id, skipped)))
+
+    @app.handler()
+    def beat(_ctx: Context) -> None:
+        told.append(("handler",))
+
+    beat.call(CTX, b"")
+    beat.call(Context("mail:42", CTX.occurrence_ts, skipped=3), b"")
+    run = [("start", "mail:42"), ("handler",), ("success", None)]
+    assert told == [*run, ("missed", "mail:42", 3), *run]
+
+
+def test_the_failure_of_a_last_attempt_is_told_as_the_end() -> None:
+    app, told = told_app()
+
+    @app.handler()
+    def fails(_ctx: Context) -> None:
+        raise OSError("again")
+
+    for last in (False, True):
+        with pytest.raises(OSError):
+            fails.call(Context("mail:42", CTX.occurrence_ts, 5, last_attempt=last), b"")
+    again = [("start", "mail:42"), ("failure", "again")]
+    assert told == [*again, *again, ("dead", "again")]
+
+
+def test_a_worker_knows_its_last_attempt(tick: Harness) -> None:
+    app, told = told_app()
+
+    @app.handler(retry=Retry(attempts=3, backoff=timedelta(seconds=1)))
+    def fails(ctx: Context) -> None:
+        raise OSError(f"{ctx.attempt}")
+
+    tick.client.schedule("mail:1", run_at=tick.now, call=fails.bind())
+    worker = tick.worker(app)
+    for _ in range(3):
+        tick.advance(timedelta(seconds=10))
+        worker.run_all()
+    assert [what for what in told if what[0] != "start"] == [
+        ("failure", "1"),
+        ("failure", "2"),
+        ("failure", "3"),
+        ("dead", "3"),
+    ]
 
 
 def test_a_failure_is_told_and_goes_on() -> None:

@@ -289,6 +289,7 @@ class BucketTurn:
                 terms.lease_ms,
                 terms.timeout_ms,
                 body,
+                last=run.failures + 1 >= terms.attempts,
             )
             self._work.append((queue, work))
         if decision.lease:

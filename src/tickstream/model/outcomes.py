@@ -31,6 +31,8 @@ class Work(NamedTuple):
     """Not to be started earlier, NEVER: at once."""
     skipped: int = 0
     """Occurrences of the task skipped since its last dispatch."""
+    last: bool = False
+    """Whether no other attempt follows if this one fails."""
 
 
 NO_RETRY: Final = -2

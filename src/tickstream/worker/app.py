@@ -14,11 +14,12 @@ from tickstream.errors import InvalidInput
 from tickstream.model import DEFAULT_QUEUE, DEFAULT_RETRY, Retry
 from tickstream.worker.context import Context
 from tickstream.worker.handler import Executor, Handler, HandlerOptions
-from tickstream.worker.hooks import Failed, Hooks, Started, Succeeded
+from tickstream.worker.hooks import Failed, Hooks, Missed, Started, Succeeded
 from tickstream.worker.payload import Upcaster
 
 P = ParamSpec("P")
 R = TypeVar("R")
+OnMissed = TypeVar("OnMissed", bound=Missed)
 OnStart = TypeVar("OnStart", bound=Started)
 OnSuccess = TypeVar("OnSuccess", bound=Succeeded)
 OnFailure = TypeVar("OnFailure", bound=Failed)
@@ -136,6 +137,15 @@ class App:
 
     # ----------------------------------------------------------------- hooks
 
+    def on_missed(self, hook: OnMissed) -> OnMissed:
+        """Call `hook(ctx, skipped)` before `on_start` of a run before which occurrences were passed over.
+
+        `skipped`: how many, by misfire, overlap or pause. Which, and why, stands in `history`. Told with the
+        next occurrence that runs, so a task that never runs again is not heard of here.
+        """
+        self.hooks.add(self.hooks.on_missed, hook)
+        return hook
+
     def on_start(self, hook: OnStart) -> OnStart:
         """Call `hook(ctx)` before each handler. What any hook raises is logged and changes nothing."""
         self.hooks.add(self.hooks.on_start, hook)
@@ -152,10 +162,11 @@ class App:
         return hook
 
     def on_dead(self, hook: OnFailure) -> OnFailure:
-        """Call `hook(ctx, error)` when the handler's policy gives the work up: `never=` or `Never()`.
+        """Call `hook(ctx, error)` when a failure here is the end of the work.
 
-        Work that dies because its attempts are used up, or its last run is lost, is the dispatcher's
-        to know: it stands in `history` and in `dead-letter`.
+        That is when the last attempt fails, or the handler's policy gives up (`never=`, `Never()`). Work
+        whose last run was lost, or killed with its process, has no handler left to fail: it stands in
+        `history` and in `dead-letter`.
         """
         self.hooks.add(self.hooks.on_dead, hook)
         return hook

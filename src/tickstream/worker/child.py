@@ -40,6 +40,8 @@ class Call(NamedTuple):
     labels: Mapping[str, str]
     headers: Mapping[str, str]
     run_id: bytes
+    skipped: int
+    last_attempt: bool
     payload: bytes
 
 
@@ -126,6 +128,8 @@ def call_of(run: Run, ctx: Context) -> Call:
         dict(ctx.labels),
         dict(ctx.headers),
         ctx.run_id,
+        ctx.skipped,
+        ctx.last_attempt,
         run.body.payload,
     )
 
@@ -207,6 +211,8 @@ class _Link:
             labels=call.labels,
             headers=call.headers,
             run_id=call.run_id,
+            skipped=call.skipped,
+            last_attempt=call.last_attempt,
             link=self,
         )
         handler: Callee | None = None

@@ -53,10 +53,12 @@ class Context:
         "follow_ups",
         "headers",
         "labels",
+        "last_attempt",
         "lost",
         "occurrence_ts",
         "rev",
         "run_id",
+        "skipped",
         "task_id",
     )
 
@@ -70,6 +72,8 @@ class Context:
         labels: Mapping[str, str] = _EMPTY,
         headers: Mapping[str, str] = _EMPTY,
         run_id: bytes = b"",
+        skipped: int = 0,
+        last_attempt: bool = False,
         fence: Fence | None = None,
         link: RunLink | None = None,
     ) -> None:
@@ -86,6 +90,10 @@ class Context:
         """Trace context and the like, as the client gave them."""
         self.run_id = run_id
         """Of this execution: 16 bytes, empty outside a worker."""
+        self.skipped = skipped
+        """Occurrences of this task that were passed over since the last one that ran, whatever the reason."""
+        self.last_attempt = last_attempt
+        """Whether the work is given up if this attempt fails."""
         self.cancelled = False
         """Whether the run shall stop: its timeout passed, someone cancelled the task, or the worker
         stops. A handler in a thread looks at it now and then; an async one is cancelled. Set by the worker."""

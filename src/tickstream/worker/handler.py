@@ -208,7 +208,8 @@ class Handler(Generic[P, R]):
 
     def _failed(self, ctx: Context, error: BaseException) -> None:
         if self._hooks.any:
-            self._hooks.failed(ctx, error, self.retry_ms(error, ctx.attempt) == NO_RETRY)
+            gives_up = ctx.last_attempt or self.retry_ms(error, ctx.attempt) == NO_RETRY
+            self._hooks.failed(ctx, error, gives_up)
 
     def _bytes(self, bound: inspect.BoundArguments) -> bytes:
         (payload,) = bound.args

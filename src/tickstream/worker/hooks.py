@@ -15,6 +15,7 @@ from tickstream.errors import InvalidInput
 from tickstream.worker.context import Context
 
 Started = Callable[[Context], object]
+Missed = Callable[[Context, int], object]
 Succeeded = Callable[[Context, Any], object]
 Failed = Callable[[Context, BaseException], object]
 
@@ -25,6 +26,7 @@ class Hooks:
     """The hooks of one App, called in the order in which they were registered, where the handler runs."""
 
     def __init__(self) -> None:
+        self.on_missed: list[Missed] = []
         self.on_start: list[Started] = []
         self.on_success: list[Succeeded] = []
         self.on_failure: list[Failed] = []
@@ -43,6 +45,9 @@ class Hooks:
 
     def started(self, ctx: Context) -> None:
         """The handler is about to be called."""
+        if ctx.skipped:
+            for missed in self.on_missed:
+                _tell(missed, ctx, ctx, ctx.skipped)
         for hook in self.on_start:
             _tell(hook, ctx, ctx)
 
@@ -52,7 +57,7 @@ class Hooks:
             _tell(hook, ctx, ctx, result)
 
     def failed(self, ctx: Context, error: BaseException, gives_up: bool) -> None:
-        """The attempt failed; `gives_up`: the handler's policy wants no other one."""
+        """The attempt failed; `gives_up`: the handler's policy wants no other one, or there is none left."""
         for hook in self.on_failure:
             _tell(hook, ctx, ctx, error)
         if gives_up:

@@ -200,6 +200,8 @@ class Run(Leased):
             labels=body.labels,
             headers=body.headers,
             run_id=run_id,
+            skipped=work.skipped,
+            last_attempt=work.last,
             link=link,
         )
         # Last: whoever sees a run_id finds the rest.
