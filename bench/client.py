@@ -118,7 +118,9 @@ def _many(settings: Settings, tasks: Sequence[_Task]) -> float:
     with Client(settings) as client:
         _warm_up(client)
         began = time.perf_counter()
-        accepted = sum(result.receipt is not None for result in client.schedule_many(_items(tasks)))
+        accepted = sum(
+            result.receipt is not None for result in client.schedule_many(_items(tasks), paced=False)
+        )
         seconds = time.perf_counter() - began
     if accepted != len(tasks):
         raise SendFailed(f"{len(tasks) - accepted} of {len(tasks)} items were not acknowledged")

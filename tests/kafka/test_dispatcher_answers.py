@@ -79,3 +79,17 @@ def test_what_cannot_be_read_lies_whole_in_dead_letter_and_holds_nothing_up(rig:
     assert verdict.kind is VerdictKind.SCHEDULED
     letters = [v for *_, v in rig.read(rig.names.dead_letter)]
     assert letters == [b"rubbish"]
+
+
+def test_a_cancel_inside_an_import_meets_its_task_and_waits_for_little_of_it(
+    client: Client, rig: Rig
+) -> None:
+    items = (Item(f"import:{n}", run_at=_in(3600), payload=b"{}", handler="noop") for n in range(20_000))
+    kinds, refused = [], 0
+    with Client(rig.settings) as other:
+        for result in client.schedule_many(items):
+            refused += result.error is not None
+            if result.position % 2_500 == 0:
+                kinds.append(other.cancel(result.task_id, timeout=WAIT).kind)
+    assert refused == 0
+    assert kinds == [VerdictKind.CANCELLED] * 8

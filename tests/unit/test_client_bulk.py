@@ -23,7 +23,7 @@ def items(count: int, payload: bytes = b"hello") -> list[Item]:
 
 def load(cluster: FakeCluster, given: list[Item]) -> list[ItemResult]:
     with cluster.client() as client:
-        return list(client.schedule_many(given))
+        return list(client.schedule_many(given, paced=False))
 
 
 def test_every_item_gets_its_receipt_in_the_order_of_the_input() -> None:
@@ -99,7 +99,7 @@ def test_memory_is_bounded_however_long_the_input() -> None:
 
     cluster = FakeCluster()
     with cluster.client() as client:
-        results = client.schedule_many(endless())
+        results = client.schedule_many(endless(), paced=False)
         for received in range(1, 50_001):
             next(results)
             assert taken - received <= WINDOW
@@ -124,7 +124,7 @@ def test_a_broken_input_ends_after_the_results_of_what_was_taken() -> None:
     cluster = FakeCluster()
     results: list[ItemResult] = []
     with cluster.client() as client, pytest.raises(OSError, match="disk gone"):
-        results.extend(_into(results, client.schedule_many(broken())))
+        results.extend(_into(results, client.schedule_many(broken(), paced=False)))
     assert [result.receipt is not None for result in results] == [True] * 10
     assert len(cluster.commands()) == 10
 
@@ -132,7 +132,7 @@ def test_a_broken_input_ends_after_the_results_of_what_was_taken() -> None:
 def test_results_that_nobody_takes_schedule_nothing() -> None:
     cluster = FakeCluster()
     with cluster.client() as client:
-        client.schedule_many(items(3))
+        client.schedule_many(items(3), paced=False)
     assert cluster.producer.sent == []
 
 

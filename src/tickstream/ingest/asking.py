@@ -15,6 +15,7 @@ from tickstream.ingest.producer import Delivery
 from tickstream.ingest.verdicts import VerdictTail
 from tickstream.model import Command, Receipt, Verdict
 
+_TURN_S: Final = 0.05
 RESEND_S: Final = 2.0
 """A verdict is sent once, after the commit; a dispatcher that dies in between leaves it unsent."""
 
@@ -69,6 +70,16 @@ class Asking:
     def is_answered(self, command_id: bytes) -> bool:
         """Whether the verdict is there."""
         return self._tail.verdict(command_id, 0) is not None
+
+    def arrives(self, command_id: bytes, timeout_s: float) -> bool:
+        """Wait for the verdict on a command that is not asked again; False when `timeout_s` passes first."""
+        # In short turns, because what was sent has to be served by the one who waits.
+        deadline = self._clock.monotonic() + timeout_s
+        while (left := deadline - self._clock.monotonic()) > 0:
+            self._poll()
+            if self._tail.verdict(command_id, min(left, _TURN_S)) is not None:
+                return True
+        return False
 
     def verdict(self, question: Question, others: Iterable[Question] = ()) -> Verdict:
         """The verdict on a question that was sent; meanwhile `others` are asked again, too.

@@ -168,10 +168,10 @@ class AsyncClient:
         )
 
     async def schedule_many(
-        self, items: Iterable[Item], *, wait: timedelta | None = None
+        self, items: Iterable[Item], *, wait: timedelta | None = None, paced: bool = True
     ) -> AsyncIterator[ItemResult]:
         """As `Client.schedule_many`; `items` are read in a thread. Close it when not read to its end."""
-        results = self._open()[0].schedule_many(items, wait=wait)
+        results = self._open()[0].schedule_many(items, wait=wait, paced=paced)
         try:
             while True:
                 chunk, error = await self._in_thread(_next_of, results)

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from tickstream.errors import InvalidInput, SendFailed, TickstreamError, VerdictTimeout
 from tickstream.ingest.asking import Asking, Question
 from tickstream.ingest.ids import CommandIds
+from tickstream.ingest.pace import Pace
 from tickstream.ingest.producer import ACK_S
 from tickstream.ingest.request import Checked, Item, Requests, schedule_command
 from tickstream.ingest.sender import NO_REPLY, Array, CommandSender
@@ -48,13 +49,18 @@ class BulkSchedule:
         ids: CommandIds,
         asking: Asking | None = None,
         timeout_s: float = 0.0,
+        pace: Pace | None = None,
     ) -> None:
-        """With `asking`, every item waits for its verdict, at most `timeout_s` from its first send."""
+        """With `asking`, every item waits for its verdict, at most `timeout_s` from its first send.
+
+        With `pace`, the import keeps to it.
+        """
         self._sender = sender
         self._requests = requests
         self._ids = ids
         self._asking = asking
         self._timeout_s = timeout_s
+        self._pace = pace
         self._reply = NO_REPLY if asking is None else asking.reply
         self._arrays: dict[int, Array] = {}
         self._pending: deque[_Sent | ItemResult] = deque()
@@ -70,6 +76,8 @@ class BulkSchedule:
         finally:
             for entry in self._pending:
                 self._forget(entry)
+            if self._pace is not None:
+                self._pace.close()
 
     def _results(self, items: Iterable[Item]) -> Iterator[ItemResult]:
         abandoned = False
@@ -97,11 +105,13 @@ class BulkSchedule:
         except InvalidInput as error:
             self._pending.append(ItemResult(position, item.task_id, None, error, None))
             return False
+        if self._pace is not None and self._pace.marks(bucket, command_id):
+            return self._mark(position, item.task_id, bucket, key, element, self._pace)
         array = self._arrays.get(bucket)
         full = array is not None and not array.has_room(element)
         if array is None or full:
             if array is not None:
-                self._send(array)
+                self._send(array, self._reply)
             array = self._arrays[bucket] = self._sender.array(bucket, key)
         place = array.add(element)
         question = None
@@ -109,6 +119,17 @@ class BulkSchedule:
             question = self._ask(self._asking, command_id, request, array, place)
         self._pending.append((position, item.task_id, array, place, question))
         return full
+
+    def _mark(self, position: int, task_id: str, bucket: int, key: bytes, element: bytes, pace: Pace) -> bool:
+        """Send one item alone, behind all that its bucket was given, and ask for its verdict."""
+        before = self._arrays.pop(bucket, None)
+        if before is not None:
+            self._send(before, self._reply)
+        array = self._sender.array(bucket, key)
+        place = array.add(element)
+        self._pending.append((position, task_id, array, place, None))
+        self._send(array, pace.reply)
+        return True
 
     def _ask(self, asking: Asking, command_id: bytes, request: Checked, array: Array, place: int) -> Question:
         command = schedule_command(command_id, request)
@@ -120,12 +141,12 @@ class BulkSchedule:
     def _send_all(self) -> None:
         arrays, self._arrays = self._arrays, {}
         for array in arrays.values():
-            self._send(array)
+            self._send(array, self._reply)
 
-    def _send(self, array: Array) -> None:
+    def _send(self, array: Array, reply: int) -> None:
         """Send one array; a failure becomes the result of each of its items."""
         try:
-            self._sender.send_array(array, self._reply)
+            self._sender.send_array(array, reply)
         except SendFailed as error:
             array.fail(str(error))
 

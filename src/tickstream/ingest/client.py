@@ -21,6 +21,7 @@ from tickstream.ingest.connection import Connection, connect_kafka
 from tickstream.ingest.dashboard import Dashboard, Page, TaskView, bound_of, receipts_of
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.layout import LayoutWatch
+from tickstream.ingest.pace import Pace
 from tickstream.ingest.producer import CommandProducer, Submission
 from tickstream.ingest.queues import InEveryBucket, QueueCommands
 from tickstream.ingest.request import (
@@ -241,17 +242,22 @@ class Client:
         """Pauses and limits of queues."""
         return QueueCommands(InEveryBucket(self._ids, self._layout, self._sender, self._answers, self._clock))
 
-    def schedule_many(self, items: Iterable[Item], *, wait: timedelta | None = None) -> Iterator[ItemResult]:
+    def schedule_many(
+        self, items: Iterable[Item], *, wait: timedelta | None = None, paced: bool = True
+    ) -> Iterator[ItemResult]:
         """Schedule each item; yield one result for each, in the order of the input.
 
         Items travel as arrays, one message a bucket, sent when full and at the end of the input, so
         nothing is scheduled unless the results are consumed. An item that cannot be sent gets an
         error in its result, the others go on. At most `bulk.WINDOW` items are in memory. With `wait`,
-        each item waits for its verdict. Raises BrokerUnavailable and LayoutMismatch, and what
+        each item waits for its verdict. Without, an import keeps pace with what dispatchers apply, so
+        that nobody's single command waits behind it for long; `paced=False`, or no dispatcher that
+        answers: as fast as Kafka takes it. Raises BrokerUnavailable and LayoutMismatch, and what
         `items` raises, after the results of everything taken until then.
         """
         if wait is None:
-            return BulkSchedule(self._sender, self._requests, self._ids).run(items)
+            pace = Pace(self._answers(), self._clock) if paced else None
+            return BulkSchedule(self._sender, self._requests, self._ids, pace=pace).run(items)
         wait_s = _seconds("wait", wait)
         return BulkSchedule(self._sender, self._requests, self._ids, self._answers(), wait_s).run(items)
 
