@@ -35,6 +35,10 @@ COUNTS: Final = frozenset(
         "stubs",
         "commands",
         "unanswered",
+        "probes",
+        "false_claims",
+        "backward",
+        "stopped_named",
     }
 )
 

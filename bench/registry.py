@@ -18,6 +18,7 @@ from bench import (
     restore,
     scale,
     spike,
+    staleness,
     takeover,
     worker,
 )
@@ -42,6 +43,7 @@ BENCHMARKS: Final = {
         worker.BENCHMARK,
         query.BENCHMARK,
         pipeline.BENCHMARK,
+        staleness.BENCHMARK,
     )
 }
 """What `python -m bench` offers."""
