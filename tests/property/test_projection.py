@@ -17,13 +17,16 @@ from tests.projection_log import LogWriter
 from tests.projection_oracle import plain_attempts, plain_fold
 from tickstream import codec
 from tickstream.model import Phase
-from tickstream.projection import query
+from tickstream.projection import charts, query
+from tickstream.projection.charts import Horizon, Span, Step
 from tickstream.projection.fold import fold
+from tickstream.projection.freshness import freshness
 from tickstream.projection.index import Identity, IndexWriter
 from tickstream.projection.query import Window
 from tickstream.projection.reader import IndexReader
-from tickstream.projection.rows import Position, row_object
+from tickstream.projection.rows import Position
 from tickstream.projection.steps import BucketBuffer
+from tickstream.projection.stored import row_object
 
 MINUTE = 60_000
 BUCKETS = 2
@@ -207,6 +210,27 @@ def _all_rows(view: Any, limit: int, **filters: Any) -> list[dict[str, Any]]:
         cursor = page.cursor
 
 
+def _check_charts(view: Any, expected: list[dict[str, Any]]) -> None:
+    """Charts equal recounts of the rows, whether they come from counters or from the rows themselves."""
+    fresh = freshness(view.positions(), 10 * MINUTE + MINUTE // 2, view.of_buckets())
+    for step in Step:
+        span = Span(10 * MINUTE // step.ms * step.ms, 60 * MINUTE, step)
+        recount: dict[int, Counter[str]] = {}
+        for row in expected:
+            at = row["occurrence_ts"] // step.ms * step.ms
+            recount.setdefault(at, Counter())[row["state"]] += 1
+        periods = charts.counts(view, span, fresh)["periods"]
+        assert {p["start_ms"]: {s.value: p[s.value] for s in Phase if p[s.value]} for p in periods} == recount
+    to_come = [r["occurrence_ts"] for r in expected if r["state"] == "scheduled"]
+    to_come = [at for at in to_come if fresh.as_of <= at < fresh.as_of + Horizon.HOUR.ms]
+    load = charts.forecast(view, Horizon.HOUR, fresh)
+    assert (load["total"], load["exact"]) == (len(to_come), True)
+    seconds = Counter(at // 1_000 * 1_000 for at in to_come)
+    worst = {second["start_ms"]: second["count"] for second in load["worst_seconds"]}
+    assert sorted(worst.values()) == sorted(count for _, count in seconds.most_common(10))
+    assert all(seconds[at] == count for at, count in worst.items())
+
+
 def _check_filters(view: Any, expected: list[dict[str, Any]]) -> None:
     for state in Phase:
         assert _all_rows(view, 2, states=frozenset({state})) == [
@@ -224,6 +248,15 @@ def _check_filters(view: Any, expected: list[dict[str, Any]]) -> None:
     assert _all_rows(view, 7, id_prefix="task-1") == [
         r for r in expected if r["task_id"].startswith("task-1")
     ]
+    assert _all_rows(view, 3, descending=True) == expected[::-1]
+    assert _all_rows(view, 2, descending=True, start_ms=start, end_ms=end) == window[::-1]
+    failed = [r for r in expected if "valueerror" in r["error"].casefold()]
+    assert _all_rows(view, 2, error="VALUEerror") == failed
+    assert _all_rows(view, 2, error_like="ValueError: no") == failed
+    assert _all_rows(view, 2, error_like="ValueError: another") == []
+    handler = expected[0]["handler"] if expected else "none"
+    assert _all_rows(view, 2, handler=handler) == [r for r in expected if r["handler"] == handler]
+    _check_charts(view, expected)
     for task_id in {r["task_id"] for r in expected}:
         found = query.task(view, task_id)
         assert found is not None

@@ -13,10 +13,13 @@ from starlette.testclient import TestClient
 from tests.projection_log import LogWriter
 from tests.unit.projection_index import fold_in, new_index
 from tests.unit.test_projection_api import MINUTE, NOON, dashboard
+from tickstream import codec
+from tickstream.model import QueueState
 from tickstream.projection.index import IndexWriter
 from tickstream.projection.keys import WHOLE
-from tickstream.projection.rows import Change, ChangeKind, Owner, Pulse
+from tickstream.projection.rows import Change, ChangeKind, Owner, Position, Pulse
 from tickstream.projection.snapshot import Member, Snapshot, encode_snapshot
+from tickstream.projection.steps import BucketBuffer
 
 NOW = NOON + 30_000
 HOUR = 60 * MINUTE
@@ -342,6 +345,29 @@ def test_new_zone_data_is_a_change(index: IndexWriter, client: TestClient) -> No
     (change,) = client.get("/api/changes").json()["changes"]
     assert (change["at_ms"], change["kind"], change["buckets"]) == (NOON + 7, "tzdata", [0])
     assert (change["before"], change["after"]) == ("2025.1", "2026.1")
+
+
+def test_a_paused_queue_says_so_and_when(index: IndexWriter, client: TestClient) -> None:
+    buffer = BucketBuffer(0, Position())
+    said = (("slow", True, 0), ("slow", True, 1), ("default", False, 2), ("slow", False, 3))
+    for offset, (queue, paused, ms) in enumerate(said):
+        value = codec.encode_queue(QueueState(queue, paused))
+        buffer.add_timers(offset, codec.timers_key(codec.QUEUE, queue), value, NOON + ms)
+    settings = buffer.take_settings()
+    assert buffer.take_settings() == []
+    index.set_queues(0, settings[:3])
+    # The same records again, as after a crash.
+    index.set_queues(0, settings[:3])
+    queues = {queue["queue"]: queue for queue in client.get("/api/queues").json()["queues"]}
+    assert (queues["slow"]["paused_buckets"], queues["default"]["paused_buckets"]) == (1, 0)
+    index.set_queues(0, settings[3:])
+    after = {queue["queue"]: queue for queue in client.get("/api/queues").json()["queues"]}
+    assert after["slow"]["paused_buckets"] == 0
+    changes = client.get("/api/changes").json()["changes"]
+    assert [(c["kind"], c["queue"], c["at_ms"] - NOON) for c in changes] == [
+        ("resume", "slow", 3),
+        ("pause", "slow", 0),
+    ]
 
 
 # --------------------------------------------------------------------------- every one of them

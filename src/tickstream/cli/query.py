@@ -142,6 +142,7 @@ def queues(dashboard: Dashboard = None, json: Json = False) -> None:
         [
             f"{of['queue']:<16} {of['scheduled']:>9} wait  {of['overdue']:>7} late  "
             f"{of['dispatched'] + of['running'] + of['retrying']:>7} out  {_known(of['workers'])} workers"
+            + (f"  paused in {of['paused_buckets']} buckets" if of["paused_buckets"] else "")
             + ("" if of["oldest_ts"] is None else f"  late since {iso_utc(of['oldest_ts'])}")
             for of in answer["queues"]
         ],
@@ -230,6 +231,7 @@ def _change_text(change: Mapping[str, Any]) -> str:
         f"buckets {buckets}" if buckets else "",
         f"by {change['instance']}" if change["instance"] else "",
         f"from {change['before']} to {change['after']}" if change["after"] is not None else "",
+        "" if change["queue"] is None else f"queue {change['queue'] or '(all)'}",
         change["reason"],
     )
     return "  ".join(part for part in parts if part)

@@ -16,7 +16,8 @@ from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.query import Window
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Attempt, Pulse, Row, row_object, time_or_none
+from tickstream.projection.rows import Attempt, Pulse, Row
+from tickstream.projection.stored import row_object, time_or_none
 
 
 def attempt_objects(row: Row, ended: Sequence[Attempt], pulse: Pulse | None) -> list[dict[str, Any]]:

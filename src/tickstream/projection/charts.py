@@ -20,7 +20,7 @@ from tickstream.projection.freshness import Freshness
 from tickstream.projection.keys import MINUTE_MS
 from tickstream.projection.lateness import Stage
 from tickstream.projection.reader import View
-from tickstream.projection.rows import decode_histogram, decode_row
+from tickstream.projection.stored import decode_histogram, decode_row, state_of
 
 MAX_COUNTED: Final = 50_000
 """Rows that one answer counts one by one."""
@@ -147,8 +147,7 @@ def forecast(view: View, horizon: Horizon, fresh: Freshness) -> dict[str, Any]:
     for begin, end in _edges(now_ms, end_ms):
         rows = list(islice(view.scan(UPCOMING, keys.instant(begin), keys.instant(end)), MAX_COUNTED))
         exact = exact and len(rows) < MAX_COUNTED
-        for _, value in rows:
-            row = decode_row(value)
+        for row in (decode_row(value) for _, value in rows if state_of(value) is Phase.SCHEDULED):
             periods[row.occurrence_ts // horizon.step_ms * horizon.step_ms] += 1
             queues[row.queue] += 1
             minutes[keys.minute_of(row.occurrence_ts)] += 1
@@ -194,8 +193,9 @@ def _worst_seconds(
         if len(worst) == WORST_SECONDS and count <= worst[-1][1]:
             break
         begin, end = max(now_ms, minute * MINUTE_MS), min(end_ms, (minute + 1) * MINUTE_MS)
-        for key, _ in islice(view.scan(UPCOMING, keys.instant(begin), keys.instant(end)), left):
-            seconds[keys.read_instant(key) // 1_000 * 1_000] += 1
+        for key, value in islice(view.scan(UPCOMING, keys.instant(begin), keys.instant(end)), left):
+            if state_of(value) is Phase.SCHEDULED:
+                seconds[keys.read_instant(key) // 1_000 * 1_000] += 1
             left -= 1
         if not left:
             return seconds.most_common(WORST_SECONDS), False

@@ -18,7 +18,8 @@ from tickstream.projection.error_shape import shape
 from tickstream.projection.families import FAILURES
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Failure, decode_failure
+from tickstream.projection.rows import Failure
+from tickstream.projection.stored import decode_failure
 
 MAX_VISITED: Final = 20_000
 MAX_GROUPS: Final = 100

@@ -16,7 +16,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -47,17 +47,21 @@ from tickstream.projection.families import (
 )
 from tickstream.projection.fold import Changes
 from tickstream.projection.rows import (
-    FORMAT_VERSION,
     Change,
     ChangeKind,
     Owner,
     Position,
     Pulse,
+    QueueSetting,
     Row,
     TaskRecord,
+)
+from tickstream.projection.stored import (
+    FORMAT_VERSION,
     decode_histogram,
     decode_position,
     decode_row,
+    decode_setting,
     decode_task,
     encode_attempt,
     encode_change,
@@ -67,6 +71,7 @@ from tickstream.projection.rows import (
     encode_position,
     encode_pulse,
     encode_row,
+    encode_setting,
     encode_task,
 )
 from tickstream.projection.turn import Turn
@@ -240,6 +245,21 @@ class IndexWriter:
             _put_change(batch, Change(owner.at_ms, ChangeKind.TAKEOVER, bucket, fields))
         self._write(batch)
 
+    def set_queues(self, bucket: int, settings: Sequence[tuple[str, QueueSetting]]) -> None:
+        """Take in what was set for queues in a bucket; only what differs is a change."""
+        batch = _Batch(self._handles)
+        before = {queue: self._get(META, keys.setting_key(bucket, queue)) for queue, _ in settings}
+        paused = {
+            queue: value is not None and decode_setting(value).paused for queue, value in before.items()
+        }
+        for queue, setting in settings:
+            batch.put(META, keys.setting_key(bucket, queue), encode_setting(setting))
+            if paused[queue] != setting.paused:
+                paused[queue] = setting.paused
+                kind = ChangeKind.PAUSE if setting.paused else ChangeKind.RESUME
+                _put_change(batch, Change(setting.at_ms, kind, bucket, {"queue": queue}))
+        self._write(batch)
+
     def note(self, change: Change) -> None:
         """Add to the strip of changes."""
         batch = _Batch(self._handles)
@@ -355,7 +375,8 @@ class _Batch:
 
 
 def _put_change(batch: _Batch, change: Change) -> None:
-    batch.put(CHANGES, keys.change_key(change.at_ms, change.kind, change.bucket), encode_change(change))
+    key = keys.change_key(change.at_ms, change.kind, change.bucket, change.fields.get("queue", ""))
+    batch.put(CHANGES, key, encode_change(change))
 
 
 def _lock(data_dir: Path) -> int:

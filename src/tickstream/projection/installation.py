@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from tickstream.model import Phase
+from tickstream.model import EVERY_QUEUE, Phase
 from tickstream.projection import keys
 from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.families import CHANGES
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Change, ChangeKind, Owner, Position, decode_change
+from tickstream.projection.rows import Change, ChangeKind, Owner, Position
 from tickstream.projection.snapshot import Snapshot, decode_snapshot
 from tickstream.projection.status import overdue
+from tickstream.projection.stored import decode_change
 
 
 def _snapshot(view: View) -> Snapshot | None:
@@ -127,13 +128,16 @@ def queues(view: View, fresh: Freshness) -> dict[str, Any]:
     totals = view.totals()
     late = overdue(view, fresh.as_of)
     known = set(snapshot.queues) if snapshot is not None else set()
-    names = sorted({queue for _, queue in totals} | known)
+    paused = view.paused()
+    everything = paused.pop(EVERY_QUEUE, 0)
+    names = sorted({queue for _, queue in totals} | known | set(paused))
     return {
         "queues": [
             {
                 "queue": queue,
                 "exists": None if snapshot is None else queue in known,
                 **{state.value: totals.get((state, queue), 0) for state in Phase},
+                "paused_buckets": max(everything, paused.get(queue, 0)),
                 "overdue": late["queues"].get(queue, {"count": 0})["count"],
                 "oldest_ts": late["queues"].get(queue, {"oldest_ts": None})["oldest_ts"],
                 "work_waiting": None if snapshot is None else snapshot.work_waiting.get(queue),
@@ -182,6 +186,7 @@ def changes(view: View, asked: Strip, fresh: Freshness) -> dict[str, Any]:
                 "buckets": sorted(change.bucket for _, change in group if change.bucket != keys.WHOLE),
                 "instance": first.fields.get("instance"),
                 "lane": first.fields.get("lane"),
+                "queue": first.fields.get("queue"),
                 "before": _text(first.fields.get("before")),
                 "after": _text(first.fields.get("after")),
                 "reason": first.fields.get("reason", ""),

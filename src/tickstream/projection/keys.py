@@ -11,9 +11,9 @@ byte order is the order of time.
     count     state u8 | minute u32 | queue (UTF-8)                                counts
     lateness  minute u32 | stage u8                                                lateness
     failure   at_ms u64 | task_id | 00 | occurrence i64                            failures
-    change    at_ms u64 | kind u8 | bucket u16                                     changes
+    change    at_ms u64 | kind u8 | bucket u16 | queue (UTF-8)                     changes
     meta      ASCII: `buckets`, `own`, `cluster`, `b` + bucket u16, `o` + bucket u16,     meta
-              `n` + state u8 + queue (UTF-8)
+              `n` + state u8 + queue (UTF-8), `q` + bucket u16 + queue (UTF-8)
 
 The first six bytes of a row are its instant: a window is one range, and the minute is the prefix
 under which counters are kept and old rows dropped. Task ids hold no control characters, so 00
@@ -221,6 +221,20 @@ def total_key(state: Phase, queue: str) -> bytes:
     return b"n" + bytes((_STATE_CODES[state],)) + queue.encode()
 
 
+def setting_key(bucket: int, queue: str) -> bytes:
+    """Key of what is set for a queue in a bucket."""
+    return b"q" + _BUCKET.pack(bucket) + queue.encode()
+
+
+SETTINGS: Final = (b"q", b"r")
+"""Bounds of the keys of all that is set for queues."""
+
+
+def read_setting_key(key: bytes) -> tuple[int, str]:
+    """`(bucket, queue)` of such a key."""
+    return _BUCKET.unpack_from(key, 1)[0], key[3:].decode()
+
+
 def total_bounds(state: Phase) -> tuple[bytes, bytes]:
     """Bounds of the keys of one state's totals."""
     code = _STATE_CODES[state]
@@ -239,14 +253,14 @@ def read_total_key(key: bytes) -> tuple[Phase, str]:
 # --------------------------------------------------------------------------- changes
 
 
-def change_key(at_ms: int, kind: int, bucket: int) -> bytes:
+def change_key(at_ms: int, kind: int, bucket: int, queue: str = "") -> bytes:
     """Key of a change in the order of its instant: written again, it is the same."""
-    return _CHANGE.pack(max(at_ms, 0), kind, bucket)
+    return _CHANGE.pack(max(at_ms, 0), kind, bucket) + queue.encode()
 
 
 def read_change_key(key: bytes) -> tuple[int, int, int]:
     """`(at_ms, kind, bucket)` of a change's key. Raises ValueError on what is no such key."""
-    if len(key) != _CHANGE.size:
+    if len(key) < _CHANGE.size:
         raise ValueError(f"{len(key)} bytes are no key of a change")
-    at_ms, kind, bucket = _CHANGE.unpack(key)
+    at_ms, kind, bucket = _CHANGE.unpack_from(key)
     return at_ms, kind, bucket

@@ -99,7 +99,8 @@ def _row_key(row: Answer) -> bytes:
 def _change_key(change: Answer) -> bytes:
     """The last of its keys, latest first."""
     kind = ChangeKind[change["kind"].upper()]
-    return keys.change_key(change["at_ms"], kind, min(change["buckets"], default=keys.WHOLE))
+    bucket = min(change["buckets"], default=keys.WHOLE)
+    return keys.change_key(change["at_ms"], kind, bucket, change["queue"] or "")
 
 
 # --------------------------------------------------------------------------- one task
@@ -227,7 +228,7 @@ def queues(answers: Answers) -> Answer:
     """Sums by queue; what the broker said is that of the shard that asked it last."""
     newest = _asked_last(answers)
     told = {queue["queue"]: queue for queue in newest["queues"]}
-    merged = _summed(_of_all(answers, "queues"), "queue", (*_STATES, "overdue"))
+    merged = _summed(_of_all(answers, "queues"), "queue", (*_STATES, "paused_buckets", "overdue"))
     for queue in merged:
         own = [of for of in _of_all(answers, "queues") if of["queue"] == queue["queue"]]
         said = told.get(queue["queue"]) or own[0]

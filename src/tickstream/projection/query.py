@@ -17,7 +17,8 @@ from tickstream.projection import keys
 from tickstream.projection.error_shape import shape
 from tickstream.projection.families import COUNTS, FAMILY_OF, Family
 from tickstream.projection.reader import View
-from tickstream.projection.rows import SUPERSEDED, Attempt, Pulse, Row, TaskRecord, decode_row
+from tickstream.projection.rows import Attempt, Pulse, Row, TaskRecord
+from tickstream.projection.stored import SUPERSEDED, decode_row
 
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000

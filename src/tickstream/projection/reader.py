@@ -34,18 +34,14 @@ from tickstream.projection.families import (
     Family,
     open_options,
 )
-from tickstream.projection.rows import (
-    Attempt,
-    Owner,
-    Position,
-    Pulse,
-    Row,
-    TaskRecord,
+from tickstream.projection.rows import Attempt, Owner, Position, Pulse, Row, TaskRecord
+from tickstream.projection.stored import (
     decode_attempt,
     decode_owner,
     decode_position,
     decode_pulse,
     decode_row,
+    decode_setting,
     decode_task,
 )
 from tickstream.projection.turn import Turn
@@ -109,6 +105,14 @@ class View:
         """Who took each bucket last, by bucket; none where no Claim was read."""
         values = ((b, self._get(META, keys.owner_key(b))) for b in self._followed())
         return {b: decode_owner(value) for b, value in values if value is not None}
+
+    def paused(self) -> dict[str, int]:
+        """By queue ("" is everything), in how many buckets it is paused."""
+        counted: dict[str, int] = {}
+        for key, value in self.scan(META, *keys.SETTINGS):
+            _, queue = keys.read_setting_key(key)
+            counted[queue] = counted.get(queue, 0) + decode_setting(value).paused
+        return counted
 
     def cluster(self) -> bytes | None:
         """What the broker said last of groups and ends (watch.py)."""

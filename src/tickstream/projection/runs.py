@@ -15,7 +15,8 @@ from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.query import Window
 from tickstream.projection.reader import View
-from tickstream.projection.rows import NO_TASK, Pulse, Row, TaskRecord, row_object
+from tickstream.projection.rows import NO_TASK, Pulse, Row, TaskRecord
+from tickstream.projection.stored import row_object
 
 
 def running(view: View, window: Window, fresh: Freshness) -> dict[str, Any]:

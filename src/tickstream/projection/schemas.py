@@ -251,6 +251,7 @@ SCHEMAS: Final = {
                     "description": "whether its topic does; null: not known",
                 },
                 **_PER_STATE,
+                paused_buckets={**_WHOLE, "description": "in how many buckets it is paused; 0: it is not"},
                 overdue={**_WHOLE, "description": "due and not handed out"},
                 oldest_ts={**_MS_OR_NULL, "description": "since when the oldest of these waits"},
                 work_waiting={
@@ -324,6 +325,7 @@ SCHEMAS: Final = {
                 buckets={**_list(_WHOLE), "description": "empty: of the whole"},
                 instance={"type": ["string", "null"], "description": "of a take-over: who took them"},
                 lane=_WHOLE_OR_NULL,
+                queue={"type": ["string", "null"], "description": "that was paused or resumed; empty: all"},
                 before={"type": ["string", "null"]},
                 after={"type": ["string", "null"]},
                 reason=_TEXT,

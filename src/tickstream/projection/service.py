@@ -185,7 +185,7 @@ class Tail:
         buffer = self._buffers[bucket]
         try:
             if topic == self._timers:
-                buffer.add_timers(offset, message.key(), message.value())
+                buffer.add_timers(offset, message.key(), message.value(), message.timestamp()[1])
             else:
                 buffer.add_history(offset, message.value())
         except CodecError as error:
@@ -209,6 +209,9 @@ class Tail:
         owners = {b: owner for b, buffer in self._buffers.items() if (owner := buffer.take_owner())}
         if owners:
             self._index.owned(owners)
+        for bucket, buffer in self._buffers.items():
+            if settings := buffer.take_settings():
+                self._index.set_queues(bucket, settings)
         steps = [step for buffer in self._buffers.values() if (step := buffer.take()) is not None]
         if steps:
             self._index.apply(fold(steps, self._index))

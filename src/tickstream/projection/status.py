@@ -16,7 +16,7 @@ from tickstream.projection.fold import IN_FLIGHT
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.keys import MINUTE_MS
 from tickstream.projection.reader import View
-from tickstream.projection.rows import decode_failure, decode_histogram, decode_row
+from tickstream.projection.stored import decode_failure, decode_histogram, decode_row
 
 LATENESS_MINUTES: Final = 5
 CHART_MINUTES: Final = 60

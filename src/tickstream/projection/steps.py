@@ -21,7 +21,7 @@ from tickstream import codec
 from tickstream.errors import CodecError
 from tickstream.model import DEFAULT_TERMS, History, Progress, TaskState
 from tickstream.projection.fold import Step
-from tickstream.projection.rows import Columns, Definition, Owner, Position
+from tickstream.projection.rows import Columns, Definition, Owner, Position, QueueSetting
 
 WAITING_LIMIT: Final = 25_000
 """Records of one log of one bucket that may wait: more than a transaction of the dispatcher holds."""
@@ -60,9 +60,10 @@ class BucketBuffer:
         self._outcomes: deque[tuple[int, History]] = deque()
         self._seen = position.history_number
         self._owner: Owner | None = None
+        self._settings: list[tuple[str, QueueSetting]] = []
 
-    def add_timers(self, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """A record of `timers`. Raises UnknownSchema or MalformedValue: the bucket must stop."""
+    def add_timers(self, offset: int, key: bytes | None, value: bytes | None, at_ms: int = 0) -> None:
+        """A record of `timers`, stamped `at_ms`. Raises UnknownSchema or MalformedValue: the bucket must stop."""
         kind, task_id = codec.split_timers_key(key)
         if kind == codec.SPEC:
             self._records.append(_Spec(offset, task_id, None if value is None else definition_of(value)))
@@ -73,6 +74,9 @@ class BucketBuffer:
             self._marks.append(_Mark(read, offset, codec.decode_progress(value)))
         elif kind == codec.CLAIM and value is not None:
             self._owner = Owner(*codec.decode_claim(value))
+        elif kind == codec.QUEUE:
+            paused = value is not None and codec.decode_queue(value).paused
+            self._settings.append((task_id, QueueSetting(paused, at_ms)))
 
     def add_history(self, offset: int, value: bytes | None) -> None:
         """A record of `history`. Raises UnknownSchema or MalformedValue: the bucket must stop."""
@@ -84,6 +88,11 @@ class BucketBuffer:
         """The last Claim read since the last call: said at once, a bucket may stand still after it."""
         owner, self._owner = self._owner, None
         return owner
+
+    def take_settings(self) -> list[tuple[str, QueueSetting]]:
+        """What was set for queues, by name, since the last call; as `take_owner`."""
+        settings, self._settings = self._settings, []
+        return settings
 
     def awaited_number(self) -> int | None:
         """The last history number that a Progress here still waits for, None when none does."""
