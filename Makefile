@@ -20,10 +20,10 @@ DEV  := $(VENV)/.stamp-dev
 DEMO := $(firstword $(wildcard $(DEV)) $(VENV)/.stamp-demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo venv test chaos sim lint check
+.PHONY: help demo venv test chaos sim sim-mutants lint check
 
 help: ## List these commands
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 demo: $(DEMO) ## Run everything on a real Kafka, kill parts of it, audit what happened
 	@$(BIN)/tickstream demo $(ARGS)
@@ -41,6 +41,10 @@ chaos: $(DEV) ## Run whole systems under load, and kill, stop, cut off and repla
 # Needs no broker. A seed that fails prints itself; `make sim ARGS="--seed 7"` shows it.
 sim: $(DEV) ## Run SEEDS simulated histories and hold them against the promises
 	@$(BIN)/python -m tests.sim.run --seeds $(SEEDS) $(ARGS)
+
+# Deliberate faults of the protocol: each has to be caught by the promise that stands beside it.
+sim-mutants: $(DEV) ## Run every mutant until the auditor names its promise
+	@$(BIN)/python -m tests.sim.mutant_run $(ARGS)
 
 lint: $(DEV) ## Style and format
 	@$(BIN)/ruff check .

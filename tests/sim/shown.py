@@ -6,6 +6,7 @@ A plain fold of the evidence; nothing of tickstream.projection may enter here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tests.sim.evidence import FATES, Evidence
 from tickstream.codec import SPEC
@@ -16,7 +17,9 @@ from tickstream.testing.sim.plan import Kind
 from tickstream.testing.sim.simulation import Shown
 from tickstream.testing.sim.world import MS
 
-_RANK = {Phase.SCHEDULED: 0, Phase.DISPATCHED: 1, Phase.RUNNING: 1, Phase.RETRYING: 1}
+FRESH_MS: Final = 12_000
+"""Four probes of a simulation."""
+_RANK: Final = {Phase.SCHEDULED: 0, Phase.DISPATCHED: 1, Phase.RUNNING: 1, Phase.RETRYING: 1}
 _Place = tuple[str, int]
 
 
@@ -29,6 +32,8 @@ def lies(result: Result, evidence: Evidence) -> Iterator[str]:
         if whole:
             yield from _wrong_rows(view, evidence)
     last = result.views[-1]
+    if not result.open:
+        yield from _stale(last)
     for bucket, position in last.positions.items():
         sent = evidence.commands[bucket]
         behind = sent and (position.commands_offset, position.commands_item) <= (
@@ -37,6 +42,14 @@ def lies(result: Result, evidence: Evidence) -> Iterator[str]:
         )
         if behind and not result.open:
             yield f"bucket {bucket}: shown up to {position.commands_offset}, {sent[-1].offset} was applied"
+
+
+def _stale(view: Shown) -> Iterator[str]:
+    """Where nothing is the matter, an answer is no older than a few seconds."""
+    for bucket, position in view.positions.items():
+        age_ms = view.at_us // MS + START_MS - position.applied_before_ms
+        if age_ms > FRESH_MS:
+            yield f"bucket {bucket} is shown as of {age_ms} ms ago although nothing is the matter"
 
 
 def _clock_error_ms(result: Result) -> int:

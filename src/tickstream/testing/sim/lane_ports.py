@@ -58,6 +58,7 @@ class SimTransactions:
         self._unsent: list[OutRecord] = []
         self._marks: dict[int, int] = {}
         self._wrote = False
+        self._began = False
 
     def connect(self) -> None:
         site = self._site
@@ -78,7 +79,7 @@ class SimTransactions:
     def begin(self, side: Side) -> None:
         if side not in self._held:
             raise LaneLost(f"{self._ids[side]} was never initialised")
-        self._unsent, self._marks, self._wrote = [], {}, False
+        self._unsent, self._marks, self._wrote, self._began = [], {}, False, True
 
     def produce(self, side: Side, records: Sequence[OutRecord]) -> None:
         # The client library sends in the background: some of it is out before anybody waits for it.
@@ -97,6 +98,9 @@ class SimTransactions:
     def commit(self, side: Side) -> Mapping[int, int]:
         site = self._site
         site.call()
+        if not self._began:
+            raise LaneLost("a commit of what was never begun")
+        self._began = False
         dice, held = site.dice, self._held[side]
         if not self._wrote:
             # The client library asks nobody about a transaction that it knows to be empty.
@@ -111,6 +115,7 @@ class SimTransactions:
                 world.after(dice.later(), None, lambda: self._arrives(held))
             raise LaneLost("the outcome of the commit is unknown")
         if dice.hit(dice.now.aborted):
+            self._began = True
             raise RetryTransaction("the coordinator asks for an abort")
         self._end(held, COMMIT)
         return self._marks

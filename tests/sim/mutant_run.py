@@ -1,0 +1,99 @@
+"""Runs every mutant until the auditor names its promise: `make sim-mutants`.
+
+Last line: `N passed, M failed`; a mutant fails when it is not caught within the seeds, and the
+unchanged code when one of the very same seeds breaks a promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from typing import Final, NamedTuple
+
+from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim.run import carry_out, quiet, try_seeds
+from tickstream.testing.sim import make_plan
+
+SEEDS: Final = 500
+
+
+class Caught(NamedTuple):
+    """How a mutant fared."""
+
+    name: str
+    promise: str
+    histories: int
+    """Until its promise was named; 0: never."""
+    crashed: int
+    """Histories that ended by an error of the program, which counts for nothing."""
+    also: tuple[str, ...]
+    """Other promises named on the way."""
+    shows: str
+    """What the auditor said."""
+
+
+def try_mutant(fault: Mutant, seeds: int) -> Caught:
+    """Histories with the fault in the code, until it is caught."""
+    crashed = 0
+    also: set[str] = set()
+    for seed in range(seeds):
+        try:
+            with fault.apply():
+                found = carry_out(make_plan(seed)).violations
+        except Exception:  # noqa: BLE001 - whatever a fault leads to: a crash is not a catch
+            crashed += 1
+            continue
+        said = next((v.what for v in found if v.promise == fault.promise), "")
+        also |= {v.promise for v in found} - {fault.promise}
+        if said:
+            return Caught(fault.name, fault.promise, seed + 1, crashed, tuple(sorted(also)), said)
+        if seed % 20 == 0:
+            gc.collect()
+    return Caught(fault.name, fault.promise, 0, crashed, tuple(sorted(also)), "not caught")
+
+
+def _job(task: tuple[int, int]) -> Caught:
+    quiet()
+    number, seeds = task
+    return try_mutant(MUTANTS[number], seeds)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; 1 when something was not caught, or the code itself failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.mutant_run", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="at most, for each mutant")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--only", default="", help="parts of mutants' names, with commas")
+    asked = parser.parse_args(arguments)
+    quiet()
+    gc.disable()
+    tasks = [
+        (n, asked.seeds)
+        for n, m in enumerate(MUTANTS)
+        if any(part in m.name for part in asked.only.split(","))
+    ]
+    print(f"{'promise':<8}{'caught after':>13}  mutant")
+    missed = longest = 0
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        for caught in pool.map(_job, tasks):
+            longest = max(longest, caught.histories or asked.seeds)
+            missed += not caught.histories
+            after = f"{caught.histories}" if caught.histories else "never"
+            extra = f" (also {', '.join(caught.also)})" if caught.also else ""
+            crashed = f" ({caught.crashed} crashed)" if caught.crashed else ""
+            print(
+                f"{caught.promise:<8}{after:>13}  {caught.name}{extra}{crashed}\n{'':23}{caught.shows[:110]}"
+            )
+            sys.stdout.flush()
+    broken = try_seeds(range(longest))
+    for failure in broken:
+        print(f"unchanged code, seed {failure.seed}: {failure.found[0].promise}: {failure.found[0].what}")
+    print(f"the unchanged code on the same {longest} seeds: {len(broken)} broke a promise")
+    print(f"{len(tasks) - missed + (not broken)} passed, {missed + bool(broken)} failed")
+    return 1 if missed or broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
