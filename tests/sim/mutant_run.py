@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
+from tests.sim import decoding
 from tests.sim.mutants import MUTANTS, Mutant
 from tests.sim.run import carry_out, quiet, try_seeds
 from tickstream.testing.sim import make_plan
@@ -57,7 +58,8 @@ def try_mutant(fault: Mutant, seeds: int) -> Caught:
 def _job(task: tuple[int, int]) -> Caught:
     quiet()
     number, seeds = task
-    return try_mutant(MUTANTS[number], seeds)
+    with decoding.shared():
+        return try_mutant(MUTANTS[number], seeds)
 
 
 def main(arguments: list[str] | None = None) -> int:

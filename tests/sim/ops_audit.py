@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.sim.evidence import Evidence
+from tickstream.errors import CodecError
 from tickstream.model import NEVER, Receipt
 from tickstream.ops.audit import FAULTS
+from tickstream.ops.audit.facts import Acked
 from tickstream.ops.audit.fold import Evidence as Folded
-from tickstream.ops.audit.journal import Acked, Journal
+from tickstream.ops.audit.journal import Journal
 from tickstream.ops.audit.verdict import judge
 from tickstream.testing.clock import START_MS
 from tickstream.testing.sim import Result
@@ -26,11 +28,17 @@ def findings(result: Result, evidence: Evidence) -> Iterator[tuple[str, str, str
     )
     names = evidence.names
     for (topic, number), partition in result.broker.partitions.items():
-        if topic in (names.verdicts, names.dead_letter):
+        if topic == names.verdicts:
             continue
         for record in partition.archive[: partition.stable]:
-            if not (record.control or record.aborted):
+            if record.control or record.aborted:
+                continue
+            try:
                 folded.add(topic, number, record.offset, record.at_ms, record.key, record.value)
+            except CodecError:
+                if topic != names.dead_letter:
+                    raise
+                # Work given up lies there too, and is no batch of commands.
     now_ms = START_MS + result.end_us // MS
     report = judge(folded, _journal(result), as_of_ms=now_ms, grace_ms=0, session_ms=2_000)
     for finding, promise in PROMISES.items():

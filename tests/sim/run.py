@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tests.sim import decoding
 from tests.sim.auditor import Violation, audit
 from tests.sim.evidence import Evidence
 from tests.sim.shrink import describe, shrink
@@ -58,9 +59,10 @@ def try_seeds(seeds: Iterable[int]) -> list[Failure]:
     """Those of `seeds` that break a promise."""
     quiet()
     failures = []
-    for seed in seeds:
-        if found := carry_out(make_plan(seed)).violations:
-            failures.append(Failure(seed, tuple(found)))
+    with decoding.shared():
+        for seed in seeds:
+            if found := carry_out(make_plan(seed)).violations:
+                failures.append(Failure(seed, tuple(found)))
     gc.collect()
     return failures
 

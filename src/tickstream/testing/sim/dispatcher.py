@@ -206,8 +206,16 @@ class LaneThread:
         self.owner.plant.world.after(delay, self.owner.process, lambda: self._step(turn))
 
     def _step(self, turn: int) -> None:
-        if turn != self._turn or self._ended:
-            return
+        while turn == self._turn and not self._ended:
+            delay = self._one_step()
+            if delay < 0:
+                return
+            if self._idle or not self.owner.plant.world.pass_over(delay):
+                self._next(delay)
+                return
+
+    def _one_step(self) -> int:
+        """How long the thread is busy with it, or sleeps after it, µs; -1: it has ended."""
         world, process, waiter = self.owner.plant.world, self.owner.process, self._waiter
         waiter.busy_us, waiter.wait_us, self._idle = 0, 0, False
         life = process.life
@@ -215,25 +223,26 @@ class LaneThread:
             point = next(self._steps)
         except StopIteration:
             self._end()
-            return
+            return -1
         except (LaneLost, RetryTransaction, StoreFailed) as lost:
             world.tell(process.name, f"lane {self.number} lost: {lost}")
             self._end()
             self.owner.failed(self)
-            return
+            return -1
         except Exception as error:
             # A fault of the program would end the process.
             self.owner.plant.broken(f"{type(error).__name__} in lane {self.number}: {error}")
             raise
         if point:
-            world.reached(process, f"lane {self.number} {point}")
+            world.reached(process, point, self.number)
             if process.life != life:
-                return
+                return -1
+            if process.paused_until > world.now:
+                return process.paused_until - world.now
         if waiter.wait_us and not waiter.busy_us:
             self._idle = True
-            self._next(waiter.wait_us)
-        else:
-            self._next(waiter.busy_us + self.owner.dice.rng.randrange(1, 60))
+            return waiter.wait_us
+        return waiter.busy_us + self.owner.dice.rng.randrange(1, 60)
 
     def _end(self) -> None:
         self._ended = True

@@ -86,6 +86,7 @@ class World:
         self.trace: list[str] | None = None
         """Lines for a reader, None while nobody reads."""
         self._heap: list[Event] = []
+        self._until = 0
         self._made = 0
 
     def at(self, when: int, process: Process | None, do: Callable[[], None]) -> None:
@@ -98,9 +99,17 @@ class World:
         """The same, counted from now."""
         self.at(self.now + delay, process, do)
 
+    def pass_over(self, delay: int) -> bool:
+        """Let `delay` pass here and now, if nothing else happens meanwhile; else nothing has changed."""
+        at = self.now + delay
+        if at > self._until or (self._heap and self._heap[0][0] <= at):
+            return False
+        self.now = at
+        return True
+
     def step(self, until: int) -> bool:
         """Let the next event before `until` happen; False when there is none, and `until` is reached."""
-        heap = self._heap
+        heap, self._until = self._heap, until
         while heap and heap[0][0] <= until:
             when, made, process, life, do = heappop(heap)
             if process is not None:
@@ -153,10 +162,10 @@ class World:
         for told in process.on_silence:
             told(process)
 
-    def reached(self, process: Process, point: str) -> None:
+    def reached(self, process: Process, point: str, lane: int = -1) -> None:
         """A process passes a point: what was laid there for it may spring."""
         if self.trace is not None:
-            self.tell(process.name, point)
+            self.tell(process.name, f"lane {lane} {point}" if lane >= 0 else point)
         if process.traps:
             for trap in list(process.traps):
                 trap.left -= 1
