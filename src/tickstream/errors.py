@@ -139,6 +139,10 @@ class LaneLost(TickstreamError):
     """This owner no longer has the lane, or cannot know: drop it, claim again from step 2."""
 
 
+class LaneFenced(LaneLost):
+    """Another owner has claimed the lane, or the coordinator gave up waiting: as LaneLost."""
+
+
 class RetryTransaction(TickstreamError):
     """The transaction was aborted; its decisions are void, the same batch is decided again."""
 

@@ -16,6 +16,8 @@ from tickstream.cli.output import Output
 from tickstream.cli.running import stop_on_signals
 from tickstream.settings import LaneSettings, Settings
 
+_HEALTH = "Health"
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -53,6 +55,19 @@ def run(
         ),
     ] = 86_400_000,
     no_restart: Annotated[bool, typer.Option("--no-restart", help="Leave a process that died dead.")] = False,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65_535,
+            help="Serve /livez, /readyz and /metrics there; 0: on a free one, named in the event `health`. "
+            "Process n of several has the n-th port from there on.",
+            rich_help_panel=_HEALTH,
+        ),
+    ] = None,
+    health_host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where those listen.", rich_help_panel=_HEALTH)
+    ] = "127.0.0.1",
     bootstrap: Bootstrap = None,
     prefix: Prefix = None,
     json: Json = False,
@@ -72,7 +87,8 @@ def run(
     """
     settings = settings_from(bootstrap, prefix)
     output = Output(json)
-    wanted = _Wanted(data, session_ms, standby, keep_inputs_ms, kill_at)
+    health = None if health_port is None else (health_host, health_port)
+    wanted = _Wanted(data, session_ms, standby, keep_inputs_ms, health, kill_at)
     with stop_on_signals(supervised=index is not None) as stop:
         if processes == 1:
             _run_one(settings, wanted, index, output, stop)
@@ -89,11 +105,16 @@ class _Wanted:
     session_ms: int
     standby: Standby
     keep_inputs_ms: int
+    health: tuple[str, int] | None
+    """Host and port of the health endpoints, of the first process."""
     kill_at: str
 
-    def arguments(self) -> list[str]:
+    def arguments(self, index: int) -> list[str]:
         """As options of a child's command line."""
+        host, port = self.health or ("", 0)
         return [
+            *([f"--health-host={host}"] if self.health else []),
+            *([f"--health-port={port and port + index}"] if self.health else []),
             f"--data={self.data}",
             f"--session-ms={self.session_ms}",
             f"--standby={self.standby}",
@@ -117,6 +138,7 @@ def _run_one(
         kill_at=wanted.kill_at,
         supervised=index is not None,
         standby=wanted.standby is Standby.ALL,
+        health=wanted.health,
     )
 
 
@@ -142,10 +164,11 @@ class _Child:
 
     def __init__(self, settings: Settings, wanted: _Wanted, json: bool) -> None:
         self._options = [f"--bootstrap={settings.bootstrap}", f"--prefix={settings.prefix}"]
-        self._options += wanted.arguments()
         self._options += ["--json"] if json else []
+        self._wanted = wanted
 
     def __call__(self, index: int) -> list[str]:
         from tickstream.ops.processes import dying_with_parent, tickstream_command
 
-        return dying_with_parent(tickstream_command("dispatcher", "run", f"--index={index}", *self._options))
+        own = (f"--index={index}", *self._wanted.arguments(index))
+        return dying_with_parent(tickstream_command("dispatcher", "run", *own, *self._options))

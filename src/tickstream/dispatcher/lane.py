@@ -22,6 +22,7 @@ from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.outcome import BucketOutcome
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
+from tickstream.dispatcher.tally import LaneTally
 from tickstream.errors import (
     BatchPoisoned,
     BucketStopped,
@@ -103,6 +104,7 @@ class Lane:
     side: Side = Side.B
     """Whose turn it is. The Claim went through A, so B is next."""
     latecomers: Latecomers | None = None
+    tally: LaneTally = field(default_factory=LaneTally)
     _freshness: Freshness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -149,6 +151,7 @@ class Lane:
         for _ in range(_TRIES):
             outcomes, encoded = self._decided(batch)  # 2
             yield "lane.decided"
+            begun = self.clock.monotonic()
             try:
                 offsets = yield from self._commit(encoded)  # 3
             except RetryTransaction as aborted:
@@ -157,6 +160,8 @@ class Lane:
                 self.ports.transactions.abort(self.side)
                 continue
             yield "lane.committed"
+            open_s = self.clock.monotonic() - begun
+            self.tally.committed(batch, outcomes, self.buckets, open_s, self.clock.wall_ms())
             self._apply(outcomes, encoded, offsets)  # 4
             yield "lane.stored"
             self._reply(outcomes)

@@ -28,7 +28,8 @@ from tickstream.dispatcher.lane import Events, Lane, LanePorts
 from tickstream.dispatcher.purge import Purge
 from tickstream.dispatcher.standby import Standby
 from tickstream.dispatcher.takeover import TakeOver
-from tickstream.errors import LaneLost, RetryTransaction, StoreCorrupted, StoreFailed
+from tickstream.dispatcher.vitals import DispatcherVitals
+from tickstream.errors import LaneFenced, LaneLost, RetryTransaction, StoreCorrupted, StoreFailed
 from tickstream.kafka import Admin
 from tickstream.model import Progress, buckets_of_lane
 from tickstream.settings import EngineSettings, LaneSettings, Settings
@@ -58,6 +59,7 @@ class LaneParts:
     clock: Clock
     events: Events
     kill: KillSwitch
+    vitals: DispatcherVitals
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +128,8 @@ class LaneThreads:
                     for point in lane.run_once():
                         self.parts.kill.reached(point)
         except (LaneLost, RetryTransaction) as lost:
-            self.parts.events({"event": "lane_lost", "lane": number, "reason": str(lost)})
+            fenced = isinstance(lost, LaneFenced)
+            self.parts.events({"event": "lane_lost", "lane": number, "reason": str(lost), "fenced": fenced})
             self._note(number, own, self._ended)
         except (StoreCorrupted, StoreFailed) as error:
             # All lanes share the store. Made anew: the traceback of this one would keep it open.
@@ -194,7 +197,7 @@ class LaneThreads:
             }
         )
         resources.callback(take_over.close)
-        return Lane(
+        lane = Lane(
             number,
             layout.buckets,
             names,
@@ -207,7 +210,11 @@ class LaneThreads:
             owned,
             take_over.leases,
             latecomers=take_over,
+            tally=parts.vitals.tally(number),
         )
+        parts.vitals.begun(lane)
+        resources.callback(parts.vitals.ended, number)
+        return lane
 
 
 class StandbyThread:

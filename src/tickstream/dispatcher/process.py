@@ -26,8 +26,10 @@ from tickstream.dispatcher.kafka_log import (
 from tickstream.dispatcher.killpoints import KillSwitch
 from tickstream.dispatcher.lane import Events
 from tickstream.dispatcher.lane_threads import LaneParts, LaneThreads, PurgeThread, StandbyThread
+from tickstream.dispatcher.metrics import dispatcher_health
 from tickstream.dispatcher.ownership import Action, Confirm, Late, Ownership, Start, Stop
 from tickstream.dispatcher.vigilance import ClockWatch, Repeats, StoreTroubles
+from tickstream.dispatcher.vitals import DispatcherVitals
 from tickstream.errors import (
     BrokerUnavailable,
     DataDirInUse,
@@ -63,18 +65,24 @@ def run_dispatcher(
     kill_at: str = "",
     supervised: bool = False,
     standby: bool = False,
+    health: tuple[str, int] | None = None,
 ) -> None:
     """Run one dispatcher process until `stop` is set.
 
     `data_dir/index` holds its store. A store that is broken is wiped and restored, one that cannot be
     written (a full disk) is opened anew until it can; meanwhile the group gives the lanes to others.
     `supervised`: also end when the parent process has. `standby`: keep warm what others own, and join
-    the group only once everything is. Raises BrokerUnavailable, LayoutMismatch,
+    the group only once everything is. `health`: host and port of /livez, /readyz and /metrics. Raises
+    InvalidInput (the port is taken), BrokerUnavailable, LayoutMismatch,
     DataDirInUse, and StoreCorrupted when the disk breaks one store after the other.
     """
     own_dir, clock = data_dir / str(index), clock or SystemClock()
     kill, troubles = KillSwitch(kill_at), StoreTroubles(clock)
-    with _lock(own_dir):
+    vitals = DispatcherVitals(events, clock)
+    events = vitals.event
+    with _lock(own_dir), contextlib.ExitStack() as serving:
+        if health is not None:
+            events({"event": "health", "port": serving.enter_context(dispatcher_health(vitals, *health))})
         while not stop.is_set():
             process = _Process(
                 settings,
@@ -85,6 +93,7 @@ def run_dispatcher(
                 clock,
                 kill,
                 standby,
+                vitals,
             )
             wipe = False
             troubles.begin()
@@ -130,6 +139,7 @@ class _Process:
     clock: Clock
     kill: KillSwitch
     standby: bool
+    vitals: DispatcherVitals
     instance: str = ""
     _names: TopicNames = field(init=False)
     _layout: Layout = field(init=False)
@@ -156,6 +166,8 @@ class _Process:
         self._owner = Ownership(random.Random())
         with self._open:
             self._store = self._open.enter_context(TimerStore(self.data_dir / "store"))
+            self.vitals.opened(self._store)
+            self._open.callback(self.vitals.closed)
             self._replies = KafkaReplies(self.settings, self._names, self.events)
             self._open.callback(self._replies.close)
             group = self._names.dispatcher_group(self._layout.generation)
@@ -199,6 +211,7 @@ class _Process:
             self.clock,
             self.events,
             self.kill,
+            self.vitals,
         )
 
     # ------------------------------------------------------------------ the main thread
@@ -222,6 +235,7 @@ class _Process:
                 self.events({"event": "clock_stepped", "by_ms": step_ms, "steps": self._watch.steps})
             self._threads.hear()
             self._carry_out(self._owner.tick(self.clock.monotonic()))
+            self.vitals.looked(self._owner.lanes())
             if self._threads.fatal:
                 raise self._threads.fatal[0]
             self._refresh()

@@ -8,7 +8,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from tickstream.errors import LaneLost, RecordRefused, RetryTransaction
+from tickstream.errors import LaneFenced, LaneLost, RecordRefused, RetryTransaction
 
 
 @contextlib.contextmanager
@@ -44,6 +44,12 @@ _FOR_ITS_CONTENT: Final = frozenset(
 """What a broker, or the client before it, says of a record that it will never take."""
 
 
+_FENCED: Final = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
+"""A younger producer has the transactional id."""
+
+
 def undelivered(error: KafkaError) -> RetryTransaction:
     """The recovery asked for by a record that was not delivered."""
     reason = f"not every record was delivered: {error.str()}"
@@ -56,7 +62,8 @@ def transaction_error(error: KafkaError) -> LaneLost | RetryTransaction:
         return undelivered(error)  # refused by the client before it was sent
     if error.txn_requires_abort() and not error.fatal():
         return RetryTransaction(str(error))
-    return LaneLost(f"{error.name()}: {error.str()}")
+    lost = LaneFenced if error.code() in _FENCED else LaneLost
+    return lost(f"{error.name()}: {error.str()}")
 
 
 def is_evicted(error: KafkaError) -> bool:

@@ -5,6 +5,6 @@ Knows bytes and buckets; no Kafka, no decision about a task may enter here.
 
 from tickstream.timer_store.due import due_entries, held_entry
 from tickstream.timer_store.store import TimerStore
-from tickstream.timer_store.values import BucketMeta, TaskChange
+from tickstream.timer_store.values import BucketMeta, StoreSizes, TaskChange
 
-__all__ = ["BucketMeta", "TaskChange", "TimerStore", "due_entries", "held_entry"]
+__all__ = ["BucketMeta", "StoreSizes", "TaskChange", "TimerStore", "due_entries", "held_entry"]

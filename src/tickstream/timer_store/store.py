@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
@@ -33,7 +34,7 @@ from tickstream.timer_store.keys import (
     task_key,
 )
 from tickstream.timer_store.rocks import check, failed_by, opening_error, statuses, store_options
-from tickstream.timer_store.values import BucketMeta, TaskChange
+from tickstream.timer_store.values import BucketMeta, StoreSizes, TaskChange
 
 _FAMILIES: Final = ("spec", "state", "due", "held", "inflight", "queues", "meta")
 _FAR: Final = 2**63
@@ -122,6 +123,26 @@ class TimerStore:
         for key in self._due_keys(bucket, since_ms, _FAR):
             return due_entry(key).at_ms
         return None
+
+    def count_due(self, bucket: int, until_ms: int, limit: int, *, since_ms: int = 0) -> int:
+        """How many entries are due from `since_ms` to `until_ms`, up to `limit`. Raises StoreCorrupted."""
+        return sum(1 for _ in islice(self._due_keys(bucket, since_ms, until_ms + 1), limit))
+
+    def sizes(self) -> StoreSizes:
+        """How much there is. Raises StoreFailed."""
+        with statuses():
+            families = self._family.values()
+            keys, files, memory = (
+                "rocksdb.estimate-num-keys",
+                "rocksdb.total-sst-files-size",
+                "rocksdb.cur-size-all-mem-tables",
+            )
+            return StoreSizes(
+                self._family["spec"].property_int_value(keys) or 0,
+                self._family["state"].property_int_value(keys) or 0,
+                sum(family.property_int_value(files) or 0 for family in families),
+                sum(family.property_int_value(memory) or 0 for family in families),
+            )
 
     def _due_keys(self, bucket: int, since_ms: int, until_ms: int) -> Iterator[bytes]:
         return self._keys("due", due_bound(bucket, since_ms), due_bound(bucket, until_ms))

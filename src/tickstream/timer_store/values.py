@@ -49,3 +49,15 @@ class TaskChange(NamedTuple):
     """Encoded new_spec, None deletes it; not looked at when the spec is the same object as before."""
     state_bytes: bytes | None
     """Encoded new_state, None deletes it."""
+
+
+class StoreSizes(NamedTuple):
+    """How much there is, as RocksDB reckons."""
+
+    specs: int
+    """An estimate: overwritten and deleted keys count until they are compacted."""
+    states: int
+    """Of the same kind."""
+    files_bytes: int
+    memory_bytes: int
+    """Of what is not in files yet."""
