@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from tickstream.errors import (
         BrokerUnavailable,
         InvalidInput,
+        InvalidSchedule,
+        NeverOccurs,
         RetryIn,
         RunBusy,
         RunDisplaced,
         SendFailed,
         TickstreamError,
+        UnknownZone,
         VerdictTimeout,
     )
     from tickstream.ingest.async_client import AsyncClient
     from tickstream.ingest.client import Client
-    from tickstream.ingest.request import Item
+    from tickstream.ingest.request import Item, recurring
     from tickstream.model import IfExists, Never, Receipt, Retry, Verdict, VerdictKind
     from tickstream.settings import Settings
     from tickstream.worker.app import App
@@ -44,9 +47,11 @@ __all__ = [
     "IdempotencyStore",
     "IfExists",
     "InvalidInput",
+    "InvalidSchedule",
     "Item",
     "MemoryIdempotency",
     "Never",
+    "NeverOccurs",
     "PostgresIdempotency",
     "Receipt",
     "RedisIdempotency",
@@ -57,9 +62,11 @@ __all__ = [
     "SendFailed",
     "Settings",
     "TickstreamError",
+    "UnknownZone",
     "Verdict",
     "VerdictKind",
     "VerdictTimeout",
+    "recurring",
 ]
 
 _HOME: Final = {
@@ -72,9 +79,11 @@ _HOME: Final = {
     "IdempotencyStore": "worker.idempotency",
     "IfExists": "model",
     "InvalidInput": "errors",
+    "InvalidSchedule": "errors",
     "Item": "ingest.request",
     "MemoryIdempotency": "worker.idempotency",
     "Never": "model",
+    "NeverOccurs": "errors",
     "PostgresIdempotency": "worker.idempotency",
     "Receipt": "model",
     "RedisIdempotency": "worker.idempotency",
@@ -85,9 +94,11 @@ _HOME: Final = {
     "SendFailed": "errors",
     "Settings": "settings",
     "TickstreamError": "errors",
+    "UnknownZone": "errors",
     "Verdict": "model",
     "VerdictKind": "model",
     "VerdictTimeout": "errors",
+    "recurring": "ingest.request",
 }
 
 

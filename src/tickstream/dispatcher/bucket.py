@@ -274,7 +274,7 @@ class BucketTurn:
                 # Resumed, if it is well now: its runs are waited for again.
                 self._leases.extend(leases_of(task_id, decision.task))
         if decision.dispatch:
-            run, queue, terms, body = decision.dispatch
+            run, queue, terms, body, skipped = decision.dispatch
             if run.attempt == 1:
                 self._gates.dispatched(queue)
             self._work_number += 1
@@ -290,11 +290,14 @@ class BucketTurn:
                 terms.timeout_ms,
                 body,
                 last=run.failures + 1 >= terms.attempts,
+                skipped=skipped,
             )
             self._work.append((queue, work))
         if decision.lease:
             self._leases.append(decision.lease)
         self._signals.extend(decision.signals)
+        for ended in decision.also_ended:
+            self._end(task_id, ended)
         if decision.ended:
             self._end(task_id, decision.ended)
 
@@ -320,6 +323,8 @@ class BucketTurn:
                 report.ended_ms if report else NEVER,
                 ended.error,
                 report.result if report else b"",
+                ended.through_ts,
+                ended.occurrences,
             )
         )
         if ended.body:

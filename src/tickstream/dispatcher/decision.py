@@ -98,6 +98,8 @@ class Dispatch(NamedTuple):
     queue: str
     terms: RunTerms
     body: bytes
+    skipped: int = 0
+    """Occurrences of the task skipped since its last dispatch."""
 
 
 class Lease(NamedTuple):
@@ -126,6 +128,10 @@ class Ended(NamedTuple):
     error: str
     body: bytes
     """Of work given up on, for `dead-letter`; else empty."""
+    through_ts: int = NEVER
+    """The last of the occurrences it speaks of, NEVER: occurrence_ts alone."""
+    occurrences: int = 1
+    """How many it speaks of."""
 
 
 class Answer(NamedTuple):
@@ -144,6 +150,8 @@ class Decision(NamedTuple):
     task: Task
     dispatch: Dispatch | None = None
     ended: Ended | None = None
+    also_ended: tuple[Ended, ...] = ()
+    """Recorded before `ended`: occurrences skipped or called off."""
     answer: Answer | None = None
     stale: bool = False
     """The due entry has no task behind it: it is to be dropped."""
@@ -165,7 +173,7 @@ def replaced_run(state: TaskState, old: RunState, new: RunState | None) -> TaskS
 
 def settle(task: Task, state: TaskState, outcome: Outcome, now_ms: int, rules: Rules) -> Task:
     """`state` after an end: as it is while something waits or runs, else a stub, or nothing."""
-    if state.next_occurrence_ts != NEVER or state.runs:
+    if state.next_occurrence_ts != NEVER or state.runs or state.extras.queued:
         return Task(task.spec, state)
     retention = rules.settings.done_retention_ms
     if retention == 0:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from tickstream.clock import iso_utc
 from tickstream.codec import decode_command
-from tickstream.dispatcher.answers import answer_of, refuse, remember, remembered
+from tickstream.dispatcher import recurring
+from tickstream.dispatcher.answers import answer_of, refuse, remembered
+from tickstream.dispatcher.cancelling import cancel
 from tickstream.dispatcher.decision import (
     NO_TASK,
     STUB_LONGER_MS,
@@ -25,19 +27,18 @@ from tickstream.dispatcher.decision import (
     settle,
     terms_of,
 )
+from tickstream.dispatcher.series import Begin, begin, fallen_due, recurs_alike, without_waiting
 from tickstream.dispatcher.standing import instant_objection, pause, reschedule, resume, trigger
+from tickstream.errors import InvalidInput
 from tickstream.model import (
     NEVER,
+    NO_EXTRAS,
     Command,
     DueEntry,
     DueKind,
     IfExists,
     Outcome,
-    Phase,
-    RecentCommand,
     RunState,
-    Signal,
-    SignalKind,
     TaskSpec,
     TaskState,
     Verb,
@@ -73,7 +74,7 @@ def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision
         case Verb.SCHEDULE:
             return _schedule(task, sent, rules)
         case Verb.CANCEL:
-            return _cancel(task, sent.command, now_ms, rules)
+            return cancel(task, sent.command, now_ms, rules)
         case Verb.RESCHEDULE:
             return reschedule(task, sent, rules)
         case Verb.TRIGGER:
@@ -81,7 +82,7 @@ def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision
         case Verb.PAUSE:
             return pause(task, sent.command)
         case Verb.RESUME:
-            return resume(task, sent.command)
+            return resume(task, sent.command, now_ms)
         case other:
             raise AssertionError(f"{other} is no command of a task")
 
@@ -91,128 +92,77 @@ def _schedule(task: Task, sent: Sent, rules: Rules) -> Decision:
     objection = _objection(command, sent.appended_ms, rules)
     if objection:
         return refuse(task, command, VerdictKind.REJECTED, objection)
-    if state is None:
-        return _define(NO_TASK, sent, VerdictKind.SCHEDULED)
+    exists = state is not None and state.outcome is None
+    kind = VerdictKind.REPLACED if exists else VerdictKind.SCHEDULED
+    if command.options.recurrence is None and state is not None:
+        refused = _behind(task, state, command)
+        if refused is not None:
+            return refused
+    if exists and state is not None and command.options.if_exists is IfExists.REJECT:
+        return refuse(task, command, VerdictKind.REJECTED, f"the task exists ({state.phase.value})")
+    try:
+        return _define(task, sent, kind)
+    except InvalidInput as error:
+        return refuse(task, command, VerdictKind.REJECTED, str(error))
+
+
+def _behind(task: Task, state: TaskState, command: Command) -> Decision | None:
+    """The answer when the instant is that of an occurrence that was dispatched, or lies before one."""
     if any(run.occurrence_ts == command.when for run in state.runs):
         return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=command.when)
-    if command.when <= state.last_occurrence_ts:
-        if command.when == state.last_occurrence_ts:
-            return refuse(task, command, VerdictKind.ALREADY_RAN, occurrence_ts=command.when)
-        return refuse(
-            task,
-            command,
-            VerdictKind.REJECTED,
-            f"run_at {iso_utc(command.when)} lies before the occurrence dispatched last, {iso_utc(state.last_occurrence_ts)}: "
-            "occurrences of a task only move forward; use another task_id",
-        )
-    exists = state.next_occurrence_ts != NEVER or bool(state.runs)
-    if exists and command.options.if_exists is IfExists.REJECT:
-        return refuse(task, command, VerdictKind.REJECTED, f"the task exists ({state.phase.value})")
-    return _define(task, sent, VerdictKind.REPLACED if exists else VerdictKind.SCHEDULED)
+    if command.when > state.last_occurrence_ts:
+        return None
+    if command.when == state.last_occurrence_ts:
+        return refuse(task, command, VerdictKind.ALREADY_RAN, occurrence_ts=command.when)
+    return refuse(
+        task,
+        command,
+        VerdictKind.REJECTED,
+        f"run_at {iso_utc(command.when)} lies before the occurrence dispatched last, {iso_utc(state.last_occurrence_ts)}: "
+        "occurrences of a task only move forward; use another task_id",
+    )
 
 
 def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
     """Why a Schedule cannot be taken whatever the task is; empty: it can."""
     if command.queue not in rules.queues:
         return f"queue {command.queue!r} does not exist; create it with: tickstream topics create --queue {command.queue}"
-    return instant_objection(command, appended_ms, rules)
+    return "" if command.options.recurrence else instant_objection(command, appended_ms, rules)
 
 
 def _define(task: Task, sent: Sent, kind: VerdictKind) -> Decision:
-    """The command becomes the task's definition; what ran, and what was answered, is kept."""
-    old = task.state
-    runs = old.runs if old else ()
-    # An attempt that was only waited for is not made under another definition: the occurrence ends.
-    waiting = next((run for run in runs if run.retry_at_ms != NEVER), None)
+    """The command becomes the task's definition; what ran, and what was answered, is kept.
+
+    An attempt that was only waited for is not made under another definition: the occurrence ends. Raises
+    InvalidInput.
+    """
+    old, command = task.state, sent.command
+    recurrence = command.options.recurrence
+    skips: tuple[Ended, ...] = ()
+    if recurrence is not None and recurs_alike(task, recurrence):
+        assert old is not None
+        start = Begin(old.next_occurrence_ts, old.extras._replace(held=""))
+    else:
+        start = Begin(command.when, NO_EXTRAS)
+        if recurrence is not None:
+            start = begin(command.task_id, recurrence, sent.appended_ms, old)
+        skips, _ = fallen_due(
+            command.task_id, task, sent.appended_ms, "replaced: the task was, before its turn"
+        )
+    out, called_off = without_waiting(task)
     state = TaskState(
         rev=sent.rev,
-        next_occurrence_ts=sent.command.when,
+        next_occurrence_ts=start.next_occurrence_ts,
         last_occurrence_ts=old.last_occurrence_ts if old else NEVER,
-        runs=tuple(run for run in runs if run is not waiting),
+        runs=out,
         outcome=None,
         ended_ms=NEVER,
         recent=recent_of(task),
+        extras=start.extras,
     )
     after = Task(TaskSpec(sent.rev, sent.encoded, kind), state)
-    ended = _given_up(task, waiting) if waiting else None
-    return Decision(after, ended=ended, answer=answer_of(after, kind, sent.command.when))
-
-
-def _cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
-    state = task.state
-    if state is None:
-        return Decision(task, answer=answer_of(task, VerdictKind.UNKNOWN))
-    if state.next_occurrence_ts == NEVER:
-        if state.runs:
-            return _cancel_in_flight(task, state, command, now_ms, rules)
-        if state.phase is Phase.CANCELLED and _cancelled_in_time(state):
-            return refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
-        return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
-    occurrence = state.next_occurrence_ts
-    queue = decode_command(task.spec.command).queue if task.spec else ""
-    ended = Ended(occurrence, 0, state.rev, Outcome.CANCELLED, queue, NEVER, None, "", "", b"")
-    left = state.with_extras(held="", fire_at_ms=NEVER)._replace(next_occurrence_ts=NEVER)
-    after = settle(task, left, Outcome.CANCELLED, now_ms, rules)
-    kept = remember(after, RecentCommand(command.command_id, VerdictKind.CANCELLED, ""))
-    answer = answer_of(kept, VerdictKind.CANCELLED, occurrence)
-    return Decision(kept, ended=ended, answer=answer, signals=_stop_signals(state, command))
-
-
-def _cancelled_in_time(state: TaskState) -> bool:
-    """Whether the stub is of a task that was cancelled before its dispatch.
-
-    One whose next attempt was called off had been dispatched: it was too late then, and still is.
-    """
-    ends = (VerdictKind.CANCELLED, VerdictKind.TOO_LATE)
-    last = next((recent.kind for recent in reversed(state.recent) if recent.kind in ends), None)
-    return last is VerdictKind.CANCELLED
-
-
-def _cancel_in_flight(task: Task, state: TaskState, command: Command, now_ms: int, rules: Rules) -> Decision:
-    """Too late for the attempt that is out; but none follows it.
-
-    Without its spec a run is never retried. One that was waiting for its next attempt ends here.
-    """
-    waiting = next((run for run in state.runs if run.retry_at_ms != NEVER), None)
-    detail = "no further attempt will be made"
-    remembered = Task(task.spec, state._replace(recent=recent_of(task)))
-    after: Task = Task(None, remembered.state)
-    ended = None
-    if waiting is not None:
-        ended = _given_up(task, waiting)
-        left = replaced_run(state, waiting, None)._replace(recent=recent_of(task))
-        after = settle(Task(None, left), left, Outcome.CANCELLED, now_ms, rules)
-    kept = remember(after, RecentCommand(command.command_id, VerdictKind.TOO_LATE, detail))
-    answer = answer_of(kept, VerdictKind.TOO_LATE, state.last_occurrence_ts, detail)
-    return Decision(kept, ended=ended, answer=answer, signals=_stop_signals(state, command))
-
-
-def _given_up(task: Task, waiting: RunState) -> Ended:
-    """The end of an occurrence whose next attempt will not be made."""
-    queue = decode_command(task.spec.command).queue if task.spec else ""
-    return Ended(
-        waiting.occurrence_ts,
-        waiting.attempt,  # the one that is called off
-        waiting.rev,
-        Outcome.CANCELLED,
-        queue,
-        waiting.decided_ms,
-        None,
-        waiting.worker,
-        "",
-        b"",
-    )
-
-
-def _stop_signals(state: TaskState, command: Command) -> tuple[Signal, ...]:
-    """A Cancel may ask running work to stop."""
-    if not command.options.running:
-        return ()
-    return tuple(
-        Signal(run.holder, SignalKind.CANCELLED, command.task_id, run.occurrence_ts, run.attempt)
-        for run in state.runs
-        if run.holder
-    )
+    answer = answer_of(after, kind, start.next_occurrence_ts)
+    return Decision(after, also_ended=(*called_off, *skips), answer=answer)
 
 
 # --------------------------------------------------------------------------- instants
@@ -234,10 +184,15 @@ def apply_due(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int, 
         spec is None
         or state is None
         or spec.rev != state.rev
-        or state.next_occurrence_ts != entry.occurrence_ts
+        or entry.occurrence_ts not in (state.next_occurrence_ts, *state.extras.queued[:1])
     ):
         return Decision(task, stale=True)
-    return _fire(task, spec, state, now_ms, rules)
+    if state.extras.paused or state.extras.faulted:
+        return Decision(task)  # a command of this very batch said so; the entry goes with it
+    command = decode_command(spec.command)
+    if command.options.recurrence is not None:
+        return recurring.fire(task, state, command, entry.occurrence_ts, now_ms, rules)
+    return _fire(task, spec, state, command, now_ms, rules)
 
 
 def _forget(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int) -> Decision:
@@ -253,8 +208,9 @@ def _forget(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int) ->
     return Decision(NO_TASK)
 
 
-def _fire(task: Task, spec: TaskSpec, state: TaskState, now_ms: int, rules: Rules) -> Decision:
-    command = decode_command(spec.command)
+def _fire(
+    task: Task, spec: TaskSpec, state: TaskState, command: Command, now_ms: int, rules: Rules
+) -> Decision:
     occurrence = state.next_occurrence_ts
     fired = state.with_extras(held="", fire_at_ms=NEVER)._replace(
         next_occurrence_ts=NEVER, last_occurrence_ts=max(occurrence, state.last_occurrence_ts)
@@ -283,6 +239,8 @@ def _retry(task: Task, entry: DueEntry, now_ms: int) -> Decision:
     run = next((r for r in state.runs if r.occurrence_ts == entry.occurrence_ts), None)
     if run is None or run.retry_at_ms != entry.at_ms or run.rev != spec.rev:
         return Decision(task, stale=True)
+    if state.extras.paused or state.extras.faulted:
+        return Decision(task)  # a command of this very batch said so; the entry goes with it
     command = decode_command(spec.command)
     out = run._replace(retry_at_ms=NEVER, decided_ms=now_ms)
     after = Task(spec, replaced_run(state, run, out))

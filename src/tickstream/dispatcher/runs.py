@@ -94,6 +94,9 @@ def _claimed(task: Task, state: TaskState, run: RunState, report: Report, worker
     if run.holder:
         told = Signal(run.holder, SignalKind.SUPERSEDED, report.task_id, run.occurrence_ts, run.attempt)
         signals = (told,)
+    if run.stopping:
+        stop = Signal(report.run_id, SignalKind.CANCELLED, report.task_id, run.occurrence_ts, run.attempt)
+        signals += (stop,)
     held = run._replace(holder=report.run_id, worker=worker, releases=0, started_ms=report.started_ms)
     command = _definition(task, run)
     terms = terms_of(command) if command else DEFAULT_TERMS
@@ -246,7 +249,7 @@ def _may_succeed(run: RunState, report: Report) -> bool:
 
 
 def _definition(task: Task, run: RunState) -> Command | None:
-    """The command that the run was dispatched under, None when it is replaced or cancelled since."""
-    if task.spec is None or task.spec.rev != run.rev:
+    """The command that the run was dispatched under, None when it is replaced, cancelled or to stop since."""
+    if task.spec is None or task.spec.rev != run.rev or run.stopping:
         return None
     return decode_command(task.spec.command)

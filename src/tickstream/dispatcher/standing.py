@@ -11,7 +11,7 @@ from tickstream.clock import iso_utc
 from tickstream.codec import decode_command, encode_command
 from tickstream.dispatcher.answers import answer_of, refuse, remember
 from tickstream.dispatcher.decision import Decision, Dispatch, Rules, Sent, Task, recent_of, terms_of
-from tickstream.model import NEVER, Command, RecentCommand, RunState, TaskSpec, VerdictKind
+from tickstream.model import NEVER, Command, RecentCommand, RunState, TaskSpec, TaskState, VerdictKind
 
 MOST_IN_FLIGHT: Final = 100
 """Occurrences of one task in flight at once."""
@@ -30,19 +30,30 @@ def instant_objection(command: Command, appended_ms: int, rules: Rules) -> str:
 def pause(task: Task, command: Command) -> Decision:
     """No further occurrence is dispatched; what is in flight, and its retries, go on."""
     state = task.state
-    if state is None or state.next_occurrence_ts == NEVER:
+    if state is None or not _waits(state):
         return _too_late(task, command)
     paused = Task(task.spec, state.with_extras(paused=True))
     return _changed(paused, command, VerdictKind.PAUSED)
 
 
-def resume(task: Task, command: Command) -> Decision:
-    """Occurrences are dispatched again, one that fell due meanwhile at once; also after a fault."""
+def resume(task: Task, command: Command, now_ms: int) -> Decision:
+    """Occurrences are dispatched again, one that fell due meanwhile at once; also after a fault.
+
+    Of a recurring task, what fell due meanwhile is missed, and its misfire policy says what becomes of it.
+    """
     state = task.state
-    if state is None or (state.next_occurrence_ts == NEVER and not state.extras.faulted):
+    if state is None or not (state.extras.faulted or _waits(state)):
         return _too_late(task, command)
     # A gate is asked anew: it may have opened meanwhile.
-    resumed = Task(task.spec, state.with_extras(paused=False, faulted="", held=""))
+    resumed = Task(
+        task.spec,
+        state.with_extras(
+            paused=False,
+            faulted="",
+            held="",
+            resumed_ms=now_ms if state.extras.paused and _recurs(task) else state.extras.resumed_ms,
+        ),
+    )
     return _changed(resumed, command, VerdictKind.RESUMED)
 
 
@@ -95,6 +106,15 @@ def reschedule(task: Task, sent: Sent, rules: Rules) -> Decision:
     )
     after = Task(TaskSpec(sent.rev, encoded, VerdictKind.REPLACED), moved)
     return Decision(after, answer=answer_of(after, VerdictKind.REPLACED, when))
+
+
+def _waits(state: TaskState) -> bool:
+    """Whether anything is there to be dispatched."""
+    return state.next_occurrence_ts != NEVER or bool(state.extras.queued)
+
+
+def _recurs(task: Task) -> bool:
+    return task.spec is not None and decode_command(task.spec.command).options.recurrence is not None
 
 
 def _changed(after: Task, command: Command, kind: VerdictKind, occurrence_ts: int = NEVER) -> Decision:

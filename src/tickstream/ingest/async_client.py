@@ -7,13 +7,13 @@ returns handles, and this awaits them; what blocks for other reasons runs in thr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput
@@ -22,9 +22,13 @@ from tickstream.ingest.bulk import ItemResult
 from tickstream.ingest.client import CANCEL_TIMEOUT, Client
 from tickstream.ingest.connection import Connection, connect_kafka
 from tickstream.ingest.dashboard import Page, TaskView
-from tickstream.ingest.request import IfExistsLike, Item
-from tickstream.model import BoundCall, Phase, Receipt, Retry, Verdict
+from tickstream.ingest.recurring import Recurring
+from tickstream.ingest.request import Item, ScheduleRequest
+from tickstream.model import Phase, Receipt, Verdict
 from tickstream.settings import Settings
+
+if TYPE_CHECKING:
+    from tickstream.recurrence import Previewed
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,46 +80,16 @@ class AsyncClient:
 
     @overload
     async def schedule(
-        self,
-        task_id: str,
-        *,
-        run_at: datetime | None = None,
-        run_at_ts: int | None = None,
-        payload: bytes | None = None,
-        handler: str = "",
-        call: BoundCall | None = None,
-        queue: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        if_exists: IfExistsLike = "replace",
-        allow_past: bool = False,
-        lease: timedelta | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        wait: None = None,
+        self, task_id: str, *, wait: None = None, **request: Unpack[ScheduleRequest]
     ) -> Receipt: ...
 
     @overload
     async def schedule(
-        self,
-        task_id: str,
-        *,
-        run_at: datetime | None = None,
-        run_at_ts: int | None = None,
-        payload: bytes | None = None,
-        handler: str = "",
-        call: BoundCall | None = None,
-        queue: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        if_exists: IfExistsLike = "replace",
-        allow_past: bool = False,
-        lease: timedelta | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        wait: timedelta,
+        self, task_id: str, *, wait: timedelta, **request: Unpack[ScheduleRequest]
     ) -> Verdict: ...
 
     async def schedule(
-        self, task_id: str, *, wait: timedelta | None = None, **request: Any
+        self, task_id: str, *, wait: timedelta | None = None, **request: Unpack[ScheduleRequest]
     ) -> Receipt | Verdict:
         """As `Client.schedule`, but awaits the acknowledgement: a Receipt; with `wait`, the verdict.
 
@@ -129,6 +103,12 @@ class AsyncClient:
             if self._clock.monotonic() >= client.layout.stale_at:
                 await self._look_again(client)
             return await acknowledgements.receipt(client.schedule(task_id, **request))
+
+    def preview(
+        self, *, after: datetime | None = None, count: int = 10, **asked: Unpack[Recurring]
+    ) -> tuple[Previewed, ...]:
+        """As `Client.preview`: it only computes."""
+        return self._open()[0].preview(after=after, count=count, **asked)
 
     async def cancel(
         self, task_id: str, *, running: bool = False, timeout: timedelta = CANCEL_TIMEOUT

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Final, Self, overload
+from typing import TYPE_CHECKING, Final, Self, Unpack, overload
 
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput
@@ -24,21 +24,26 @@ from tickstream.ingest.layout import LayoutWatch
 from tickstream.ingest.pace import Pace
 from tickstream.ingest.producer import CommandProducer, Submission
 from tickstream.ingest.queues import InEveryBucket, QueueCommands
+from tickstream.ingest.recurring import Recurring
 from tickstream.ingest.request import (
-    IfExistsLike,
     Item,
     Requests,
+    ScheduleRequest,
     cancel_command,
     instant_ms,
+    item_of,
+    recurring,
     schedule_command,
     task_command,
-    terms_of,
 )
 from tickstream.ingest.sender import NO_REPLY, CommandSender
 from tickstream.ingest.verdicts import VerdictTail
-from tickstream.model import BoundCall, Command, Phase, Receipt, Retry, Verb, Verdict
+from tickstream.model import Command, Phase, Receipt, Verb, Verdict
 from tickstream.settings import Settings, dashboard_url
 from tickstream.topics import TopicNames
+
+if TYPE_CHECKING:
+    from tickstream.recurrence import Previewed
 
 CANCEL_TIMEOUT: Final = timedelta(seconds=10)
 FLUSH_S: Final = 10.0
@@ -90,93 +95,54 @@ class Client:
 
     @overload
     def schedule(
-        self,
-        task_id: str,
-        *,
-        run_at: datetime | None = None,
-        run_at_ts: int | None = None,
-        payload: bytes | None = None,
-        handler: str = "",
-        call: BoundCall | None = None,
-        queue: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        if_exists: IfExistsLike = "replace",
-        allow_past: bool = False,
-        lease: timedelta | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        wait: None = None,
+        self, task_id: str, *, wait: None = None, **request: Unpack[ScheduleRequest]
     ) -> Submission: ...
 
     @overload
-    def schedule(
-        self,
-        task_id: str,
-        *,
-        run_at: datetime | None = None,
-        run_at_ts: int | None = None,
-        payload: bytes | None = None,
-        handler: str = "",
-        call: BoundCall | None = None,
-        queue: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        if_exists: IfExistsLike = "replace",
-        allow_past: bool = False,
-        lease: timedelta | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        wait: timedelta,
-    ) -> Verdict: ...
+    def schedule(self, task_id: str, *, wait: timedelta, **request: Unpack[ScheduleRequest]) -> Verdict: ...
 
     def schedule(
-        self,
-        task_id: str,
-        *,
-        run_at: datetime | None = None,
-        run_at_ts: int | None = None,
-        payload: bytes | None = None,
-        handler: str = "",
-        call: BoundCall | None = None,
-        queue: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        if_exists: IfExistsLike = "replace",
-        allow_past: bool = False,
-        lease: timedelta | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-        wait: timedelta | None = None,
+        self, task_id: str, *, wait: timedelta | None = None, **request: Unpack[ScheduleRequest]
     ) -> Submission | Verdict:
-        """Have a task run once, at an instant.
+        """Have a task run once, at an instant, or again and again.
 
-        The instant: `run_at`, an aware datetime (parts of a millisecond round up), or `run_at_ts`,
-        ms since the epoch. What runs: `call`, from a handler's `bind`, or `payload` bytes for the
-        handler named `handler`. `queue`: the call's own or "default". A task of that id that still
-        waits is replaced, or kept with if_exists="reject". An instant further back than the past
-        limit is rejected unless `allow_past`. `lease`, `timeout` and `retry` (without `never` and
+        Once: `run_at`, an aware datetime (parts of a millisecond round up), or `run_at_ts`, ms since the
+        epoch. An instant further back than the past limit is rejected unless `allow_past`.
+
+        Again and again: one of `every` (a timedelta), `cron` and `rrule`, on the clock of `zone`, from
+        `start` until before `end`, with `rdate` and `exdate` beside a rule. `gap`, `fold` and `subday` say
+        what happens when clocks change (docs/time-zones.md). `misfire` ("latest", "all", "skip") and `grace`:
+        what becomes of occurrences that could not be dispatched in time. `overlap` ("skip", "allow", "queue",
+        "cancel_running"): what an occurrence does that meets another in flight. `jitter`: each is dispatched
+        up to that much later. `preview` shows what comes of it (docs/scheduling.md).
+
+        What runs: `call`, from a handler's `bind`, or `payload` bytes for the handler named `handler`.
+        `queue`: the call's own or "default". `labels`: for filters. A task of that id that still waits is
+        replaced, or kept with `if_exists`="reject". `lease`, `timeout` and `retry` (without `never` and
         `when`) stand in for those of the call's handler.
 
         Returns at once with a Submission, whose `receipt()` waits for the acknowledgement; with
         `wait`, the dispatcher's verdict. Raises InvalidInput (nothing was sent), BrokerUnavailable,
         SendFailed, VerdictTimeout.
         """
-        request = self._requests.checked(
-            task_id,
-            run_at,
-            run_at_ts,
-            payload,
-            handler,
-            call,
-            queue,
-            labels,
-            if_exists,
-            allow_past,
-            terms_of(task_id, call, lease, timeout, retry),
-        )
+        checked = self._requests.checked(*item_of(task_id, **request))
         command_id = self._ids.next()
-        located = self._sender.element_of(command_id, request)
+        located = self._sender.element_of(command_id, checked)
         if wait is None:
             return self._sender.send(command_id, located, NO_REPLY)
-        return self._ask(schedule_command(command_id, request), located, wait)
+        return self._ask(schedule_command(command_id, checked), located, wait)
+
+    def preview(
+        self, *, after: datetime | None = None, count: int = 10, **asked: Unpack[Recurring]
+    ) -> tuple[Previewed, ...]:
+        """When a task with this recurrence would occur, later than `after` (default: now); nothing is sent.
+
+        Local and UTC times, and what a change of clocks does to each. Raises InvalidInput and its kinds.
+        """
+        from tickstream.recurrence.stored import preview_of
+
+        after_ms = self._clock.wall_ms() if after is None else instant_ms("after", after, None)
+        return preview_of(recurring(**asked), count, after_ms)
 
     @property
     def core(self) -> CommandProducer:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, NamedTuple, NoReturn
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Unpack, cast
 
 from tickstream.codec import ScheduleFrame
 from tickstream.errors import InvalidInput, NaiveDatetime, PayloadTooLarge
+from tickstream.ingest.recurring import RECURRING, Recurring, recurrence_from
 from tickstream.model import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
@@ -23,6 +24,7 @@ from tickstream.model import (
     IfExists,
     Options,
     QueueLimits,
+    Recurrence,
     Retry,
     RunTerms,
     Verb,
@@ -58,6 +60,54 @@ class Item(NamedTuple):
     allow_past: bool = False
     terms: RunTerms | None = None
     """None: those of the call's handler; `overridden(…)` makes others."""
+    recurrence: Recurrence | None = None
+    """In place of an instant; `recurring(every=…, …)` makes one."""
+
+
+class ScheduleRequest(Recurring, total=False):
+    """The arguments of `schedule` beside the id: `Client.schedule` says what they mean."""
+
+    run_at: datetime | None
+    run_at_ts: int | None
+    payload: bytes | None
+    handler: str
+    call: BoundCall | None
+    queue: str | None
+    labels: Mapping[str, str] | None
+    if_exists: IfExistsLike
+    allow_past: bool
+    lease: timedelta | None
+    timeout: timedelta | None
+    retry: Retry | None
+
+
+_TERMS: Final = frozenset({"lease", "timeout", "retry"})
+_ITEM: Final = frozenset(ScheduleRequest.__annotations__) - RECURRING - _TERMS
+
+
+def item_of(task_id: str, **request: Unpack[ScheduleRequest]) -> Item:
+    """The item that a call of `schedule` describes. Raises InvalidInput, and TypeError on an unknown name."""
+    if request.keys() <= _ITEM:
+        return Item(task_id, **cast("dict[str, Any]", request))
+    unknown = request.keys() - ScheduleRequest.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"schedule() has no argument {min(unknown)!r}")
+    terms = terms_of(
+        task_id, request.get("call"), request.get("lease"), request.get("timeout"), request.get("retry")
+    )
+    plain: dict[str, Any] = {name: value for name, value in request.items() if name in _ITEM}
+    return Item(task_id, **plain, terms=terms, recurrence=recurrence_from(request))
+
+
+def recurring(**asked: Unpack[Recurring]) -> Recurrence:
+    """A recurrence for an Item, or for several: the arguments that `schedule` takes for it. Raises InvalidInput."""
+    unknown = asked.keys() - RECURRING
+    if unknown:
+        raise TypeError(f"recurring() has no argument {min(unknown)!r}")
+    recurrence = recurrence_from(asked)
+    if recurrence is None:
+        raise InvalidInput("a task recurs by one of every=, cron= and rrule=")
+    return recurrence
 
 
 Checked = tuple[str, int, ScheduleFrame, bytes]
@@ -83,13 +133,19 @@ class Requests:
         if_exists: IfExistsLike,
         allow_past: bool,
         terms: RunTerms | None = None,
+        recurrence: Recurrence | None = None,
     ) -> Checked:
         """One Item, checked. Raises InvalidInput and its kinds.
 
         Positional, in the order of Item: it is called once for every task there is.
         """
         check_task_id(task_id)
-        when = instant_ms("run_at", run_at, run_at_ts)
+        if recurrence is None:
+            when = instant_ms("run_at", run_at, run_at_ts)
+        elif run_at is None and run_at_ts is None:
+            when = NEVER
+        else:
+            raise InvalidInput(f"{task_id!r}: give either run_at=, or how it recurs, not both")
         version = 1
         if call is not None:
             if payload is not None or handler:
@@ -102,13 +158,14 @@ class Requests:
         if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
             _refuse_payload(task_id, payload)
         if labels:
-            options = _options(if_exists, allow_past, terms)
+            options = _options(if_exists, allow_past, terms, recurrence)
             return task_id, when, _frame(handler, queue, labels, options, version), payload
-        kind = handler, queue, if_exists, allow_past, terms, version
+        kind = handler, queue, if_exists, allow_past, terms, version, recurrence
         try:
             frame = self._frames[kind]
         except (KeyError, TypeError):
-            frame = _frame(handler, queue, {}, _options(if_exists, allow_past, terms), version)
+            options = _options(if_exists, allow_past, terms, recurrence)
+            frame = _frame(handler, queue, {}, options, version)
             if len(self._frames) >= _FRAMES_KEPT:
                 self._frames.clear()
             self._frames[kind] = frame
@@ -219,13 +276,17 @@ def _refuse_payload(task_id: str, payload: object) -> NoReturn:
     )
 
 
-def _options(if_exists: IfExistsLike, allow_past: bool, terms: RunTerms | None) -> Options:
+def _options(
+    if_exists: IfExistsLike, allow_past: bool, terms: RunTerms | None, recurrence: Recurrence | None
+) -> Options:
     """DEFAULT_OPTIONS itself when nothing differs: then a command carries none."""
     try:
         chosen = if_exists if isinstance(if_exists, IfExists) else IfExists(if_exists.upper())
     except (ValueError, AttributeError) as error:
         raise InvalidInput(f"if_exists={if_exists!r}: it is either 'replace' or 'reject'") from error
-    options = Options(chosen, allow_past, terms=None if terms == DEFAULT_TERMS else terms)
+    options = Options(
+        chosen, allow_past, terms=None if terms == DEFAULT_TERMS else terms, recurrence=recurrence
+    )
     return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
 
 

@@ -50,6 +50,8 @@ class RunState(NamedTuple):
     """When the holder started it, by its worker's clock; NEVER before a claim."""
     places: tuple[str, ...] = ()
     """Held under limits until the occurrence ends, the pauses between its attempts included."""
+    stopping: bool = False
+    """It was asked to stop, for the sake of a later occurrence: it is not tried again."""
 
     @property
     def phase(self) -> Phase:
@@ -110,6 +112,8 @@ class Extras(NamedTuple):
     """Occurrences that wait for the one in flight to end."""
     skipped: int = 0
     """Occurrences skipped since the last dispatch."""
+    resumed_ms: int = NEVER
+    """When the last pause ended: what had fallen due by then was missed because of it."""
 
 
 NO_EXTRAS: Final = Extras()
@@ -122,7 +126,7 @@ class TaskState(NamedTuple):
     next_occurrence_ts: int
     """The instant to be dispatched next, NEVER when none is."""
     last_occurrence_ts: int
-    """The latest instant dispatched, NEVER before the first."""
+    """The latest instant that had its turn: dispatched, skipped, or waiting in `queued`; NEVER before the first."""
     runs: tuple[RunState, ...]
     outcome: Outcome | None
     """Of the last occurrence, once nothing is waiting or in flight."""

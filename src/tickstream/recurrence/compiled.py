@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from tickstream.errors import InvalidSchedule, NeverOccurs
 from tickstream.recurrence.civil import DAY, LAST_DAY
 from tickstream.recurrence.cron import CronTimes
-from tickstream.recurrence.moments import InElapsedTime, OnWallClock
-from tickstream.recurrence.rfc5545 import Moments, last_counted, recurrence
-from tickstream.recurrence.values import Cron, Every, Pointer, Policy, Rrule, Schedule, Subday
+from tickstream.recurrence.moments import InElapsedTime, OnWallClock, resolve
+from tickstream.recurrence.rfc5545 import MOST_COUNTED, Moments, last_counted, recurrence
+from tickstream.recurrence.values import Cron, Every, Fold, Gap, Pointer, Policy, Rrule, Schedule, Subday
 from tickstream.recurrence.zones import Zone, load_zone
 
 
@@ -44,6 +44,50 @@ class Occurrences:
     def first(self) -> Pointer | None:
         """The first occurrence of all."""
         return self.next_after(self._earliest_ms - 1)
+
+    def following(self, pointer: Pointer) -> Pointer | None:
+        """What follows an occurrence that other zone data may have placed.
+
+        Later in UTC, and where these data place the occurrence elsewhere, later on the wall clock too:
+        what comes again under another offset has had its turn.
+        """
+        found = self.next_after(pointer.next_occurrence_ts)
+        if self.clockwork.elapsed or self._places(pointer):
+            return found
+        while found is not None and (found.nominal_local, found.fold) <= (
+            pointer.nominal_local,
+            pointer.fold,
+        ):
+            found = self.next_after(found.next_occurrence_ts)
+        return found
+
+    def moved(self, pointer: Pointer, after_ms: int) -> Pointer | None:
+        """Where these zone data place an occurrence to come, or the first one behind it; later than `after_ms`.
+
+        `pointer` was found with other data. None when nothing follows any more.
+        """
+        if self.clockwork.elapsed:
+            # Steps in elapsed time lie where they lie; only what a rule says of hours and dates can change.
+            return self.next_after(max(after_ms, pointer.next_occurrence_ts - 1))
+        if self._places(pointer):
+            return pointer
+        zone = self.clockwork.zone
+        placed = resolve(zone, pointer.nominal_local, Gap.SHIFT, Fold.FIRST)[0].instant
+        # Near a change of clocks, times do not come in the order of their names; no change exceeds a day.
+        found = self.next_after(max(after_ms, (placed - DAY) * 1_000 - 1))
+        while found is not None and (found.nominal_local, found.fold) < (pointer.nominal_local, pointer.fold):
+            found = self.next_after(found.next_occurrence_ts)
+        return found
+
+    def _places(self, pointer: Pointer) -> bool:
+        """Whether the wall clock time of an occurrence belongs to its instant, by the zone data in use."""
+        zone, policy = self.clockwork.zone, self.clockwork.policy
+        instant = pointer.next_occurrence_ts // 1_000
+        segment = zone.segment(instant)
+        if pointer.nominal_local - segment.offset == instant and segment.fold(instant) == pointer.fold:
+            return True
+        moments = resolve(zone, pointer.nominal_local, policy.gap, policy.fold)
+        return any((m.fold, m.instant) == (pointer.fold, instant) for m in moments)
 
     def after(self, instant_ms: int) -> Iterator[Pointer]:
         """Every occurrence later than `instant_ms`, in order; without end if the schedule has none."""
@@ -81,7 +125,7 @@ def compile_schedule(schedule: Schedule) -> Occurrences:
     match schedule:
         case Rrule():
             found = recurrence(schedule)
-            next_after = _in_ms(found.moments, found.earliest, None)
+            next_after = _in_ms(found.moments, found.earliest, schedule.end_ms)
             clockwork = Clockwork(found.zone, found.policy, found.elapsed)
             return Occurrences(next_after, clockwork, found.earliest * 1_000)
         case Cron():
@@ -90,13 +134,14 @@ def compile_schedule(schedule: Schedule) -> Occurrences:
             return _every(schedule)
 
 
-def admit(schedule: Schedule) -> Schedule:
+def admit(schedule: Schedule, most_counted: int = MOST_COUNTED) -> Schedule:
     """The schedule as it is to be stored: checked, and COUNT turned into the last occurrence.
 
-    Raises InvalidSchedule, UnknownZone, and NeverOccurs for one without any occurrence.
+    Raises InvalidSchedule, UnknownZone, and NeverOccurs for one without any occurrence. A COUNT beyond
+    `most_counted` is refused unless a multiplication answers it.
     """
     if isinstance(schedule, Rrule) and schedule.last is None:
-        schedule = replace(schedule, last=last_counted(schedule))
+        schedule = replace(schedule, last=last_counted(schedule, most_counted))
     if compile_schedule(schedule).first() is None:
         raise NeverOccurs(_name(schedule), "no date and time answers all of its parts")
     return schedule

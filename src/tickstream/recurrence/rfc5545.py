@@ -72,15 +72,15 @@ def recurrence(schedule: Rrule) -> Recurrence:
     return Recurrence(start.zone, moments, earliest, start.policy, elapsed)
 
 
-def last_counted(schedule: Rrule) -> int | None:
+def last_counted(schedule: Rrule, most: int = MOST_COUNTED) -> int | None:
     """Where COUNT ends the rule: wall clock seconds; for steps in elapsed time seconds UTC. None without COUNT.
 
-    Raises InvalidSchedule, also for a COUNT beyond MOST_COUNTED that no multiplication can answer.
+    Raises InvalidSchedule, also for a COUNT beyond `most` that no multiplication can answer.
     """
     rule = None if schedule.rule is None else parse_rule(schedule.rule)
     if rule is None or rule.count is None:
         return None
-    return _last(_start(schedule), rule, rule.count)
+    return _last(_start(schedule), rule, rule.count, most)
 
 
 def _start(schedule: Rrule) -> Start:
@@ -200,7 +200,7 @@ def _on_wall_clock(start: Start, rule: Rule, last: int | None) -> Moments:
     return OnWallClock(start.zone, until_last, start.policy.gap, start.policy.fold)
 
 
-def _last(start: Start, rule: Rule, count: int) -> int:
+def _last(start: Start, rule: Rule, count: int, most: int = MOST_COUNTED) -> int:
     if _is_elapsed(start, rule):
         moments = _elapsed(start, rule)
         return _counted(
@@ -209,28 +209,30 @@ def _last(start: Start, rule: Rule, count: int) -> int:
             start.instant,
             _steps(start, rule).simple_step,
             lambda after: _instant(moments(after)),
+            most,
         )
     if rule.freq > Freq.DAILY:
-        return _counted(rule, count, start.local, _steps(start, rule).simple_step, _local_times(start, rule))
+        step = _steps(start, rule).simple_step
+        return _counted(rule, count, start.local, step, _local_times(start, rule), most)
     periods = _periods(start, rule)
-    return _counted(rule, count, start.local, periods.simple_step, periods.next_local)
+    return _counted(rule, count, start.local, periods.simple_step, periods.next_local, most)
 
 
 def _instant(moment: Moment | None) -> int | None:
     return None if moment is None else moment.instant
 
 
-def _counted(rule: Rule, count: int, start: int, step: int | None, times: LocalTimes) -> int:
+def _counted(rule: Rule, count: int, start: int, step: int | None, times: LocalTimes, most: int) -> int:
     found = times(start - 1)
     if found is None:
         return start
     if step is not None:
         return found + (count - 1) * step
-    if count > MOST_COUNTED:
+    if count > most:
         raise InvalidSchedule(
             "COUNT",
             rule.count,
-            f"is more than {MOST_COUNTED:,}, too many to be counted for this rule; give UNTIL instead",
+            f"is more than {most:,}, too many to be counted for this rule; give UNTIL instead",
         )
     for _ in range(count - 1):
         following = times(found)

@@ -56,7 +56,7 @@ class Rrule:
     occurrences begin when that local day begins. `zone` None is floating time, read as UTC. `rule` is the
     RRULE's value, or None: only the start and `rdate`. `rdate` and `exdate` are written as `start` is, or in
     UTC with a `Z`. `last` is the last occurrence that COUNT leaves, as `admit` finds it: in seconds as `Pointer.nominal_local`,
-    for steps in elapsed time in seconds UTC.
+    for steps in elapsed time in seconds UTC. `end_ms` is the first instant that may be no occurrence.
     """
 
     start: str
@@ -66,6 +66,7 @@ class Rrule:
     exdate: tuple[str, ...] = ()
     policy: Policy = Policy()
     last: int | None = None
+    end_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

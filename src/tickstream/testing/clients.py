@@ -5,24 +5,26 @@ No broker, no wire; checks are those of the real client.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from tickstream.ingest.queues import QueueCommands
+from tickstream.ingest.recurring import Recurring
 from tickstream.ingest.request import (
-    IfExistsLike,
     Requests,
+    ScheduleRequest,
     cancel_command,
     instant_ms,
+    item_of,
     queue_command,
+    recurring,
     schedule_command,
     task_command,
-    terms_of,
 )
-from tickstream.model import BoundCall, Command, QueueLimits, Retry, Verb, Verdict
+from tickstream.model import Command, QueueLimits, Verb, Verdict
 
 if TYPE_CHECKING:
+    from tickstream.recurrence import Previewed
     from tickstream.testing.harness import Harness
 
 
@@ -35,30 +37,19 @@ class HarnessClient:
         self.queues = QueueCommands(self._everywhere)
         """As Client.queues."""
 
-    def schedule(
-        self,
-        task_id: str,
-        *,
-        run_at: datetime | None = None,
-        run_at_ts: int | None = None,
-        payload: bytes | None = None,
-        handler: str = "",
-        call: BoundCall | None = None,
-        queue: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        if_exists: IfExistsLike = "replace",
-        allow_past: bool = False,
-        lease: timedelta | None = None,
-        timeout: timedelta | None = None,
-        retry: Retry | None = None,
-    ) -> Verdict:
+    def schedule(self, task_id: str, **request: Unpack[ScheduleRequest]) -> Verdict:
         """As Client.schedule with wait. Raises InvalidInput and its kinds."""
-        terms = terms_of(task_id, call, lease, timeout, retry)
-        checked = self._requests.checked(
-            task_id, run_at, run_at_ts, payload, handler, call, queue, labels, if_exists, allow_past, terms
-        )
-        command = schedule_command(self._harness.new_id(), checked)
-        return self._send(command)
+        checked = self._requests.checked(*item_of(task_id, **request))
+        return self._send(schedule_command(self._harness.new_id(), checked))
+
+    def preview(
+        self, *, after: datetime | None = None, count: int = 10, **asked: Unpack[Recurring]
+    ) -> tuple[Previewed, ...]:
+        """As Client.preview."""
+        from tickstream.recurrence.stored import preview_of
+
+        after_ms = self._harness.clock.wall_ms() if after is None else instant_ms("after", after, None)
+        return preview_of(recurring(**asked), count, after_ms)
 
     def cancel(self, task_id: str, *, running: bool = False) -> Verdict:
         """As Client.cancel."""

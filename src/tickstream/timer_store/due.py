@@ -37,19 +37,30 @@ def due_entries(task_id: str, spec: TaskSpec | None, state: TaskState | None) ->
         if run.retry_at_ms != NEVER and run.rev == spec.rev
     ]
     extras = state.extras
-    if state.next_occurrence_ts != NEVER and not extras.paused and not extras.held:
-        entries.append(_fire(task_id, state))
+    if not extras.paused and not extras.held:
+        if extras.queued and not state.runs:
+            entries.append(_turn(task_id, state))
+        if state.next_occurrence_ts != NEVER:
+            entries.append(_fire(task_id, state))
     return tuple(entries)
 
 
 def held_entry(task_id: str, spec: TaskSpec | None, state: TaskState | None) -> HeldEntry | None:
     """Where the task's next occurrence waits, if it waits at a gate."""
-    if spec is None or state is None or spec.rev != state.rev or state.next_occurrence_ts == NEVER:
+    if spec is None or state is None or spec.rev != state.rev:
         return None
     extras = state.extras
     if not extras.held or extras.paused or extras.faulted:
         return None
-    return HeldEntry(extras.held, _fire(task_id, state))
+    if extras.queued and not state.runs:
+        return HeldEntry(extras.held, _turn(task_id, state))
+    return None if state.next_occurrence_ts == NEVER else HeldEntry(extras.held, _fire(task_id, state))
+
+
+def _turn(task_id: str, state: TaskState) -> DueEntry:
+    """Of the first occurrence that waited for the one in flight, which has ended."""
+    first = state.extras.queued[0]
+    return DueEntry(first, DueKind.FIRE, task_id, first)
 
 
 def _fire(task_id: str, state: TaskState) -> DueEntry:

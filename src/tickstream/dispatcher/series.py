@@ -1,0 +1,231 @@
+"""A recurring task's occurrences as decisions walk them: places, stretches that are skipped, where it begins.
+
+Pure, like engine.py. Which instants a rule names is computed in recurrence/.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tickstream.clock import iso_utc
+from tickstream.codec import decode_command
+from tickstream.dispatcher.decision import Ended, Task
+from tickstream.errors import InvalidInput
+from tickstream.model import (
+    NEVER,
+    Extras,
+    Outcome,
+    Recurrence,
+    RecurrenceKind,
+    RunState,
+    TaskState,
+)
+from tickstream.recurrence import Pointer
+from tickstream.recurrence.stored import admitted, jitter_ms, occurrences_of
+
+MOST_QUEUED: Final = 16
+"""Occurrences that wait for the one in flight to end."""
+MOST_STEPS: Final = 1_000
+"""Occurrences looked at in one decision; what is left follows in the next."""
+
+
+class Begin(NamedTuple):
+    """Where a new definition starts."""
+
+    next_occurrence_ts: int
+    extras: Extras
+
+
+class Place(NamedTuple):
+    """An occurrence, and when it is dispatched."""
+
+    pointer: Pointer
+    fire_at_ms: int
+
+    @property
+    def at_ms(self) -> int:
+        """The occurrence's own instant."""
+        return self.pointer.next_occurrence_ts
+
+
+class Skip(NamedTuple):
+    """Occurrences that follow one another and are not dispatched, for one reason."""
+
+    why: str
+    first_ts: int
+    last_ts: int
+    occurrences: int
+
+
+class Series:
+    """The occurrences of one task."""
+
+    def __init__(self, task_id: str, recurrence: Recurrence, last: int | None) -> None:
+        self.recurrence: Final = recurrence
+        self._task_id: Final = task_id
+        self._occurrences: Final = occurrences_of(recurrence, last)
+
+    def after(self, instant_ms: int) -> Place | None:
+        """The first one later than an instant."""
+        return self._placed(self._occurrences.next_after(instant_ms))
+
+    def following(self, place: Place) -> Place | None:
+        """The one that follows another."""
+        return self._placed(self._occurrences.following(place.pointer))
+
+    def jump(self, place: Place, until_ms: int) -> Place:
+        """With an interval: the last one that is surely dispatched by `until_ms`, else `place`. No walk."""
+        recurrence = self.recurrence
+        step = recurrence.interval_ms
+        if recurrence.kind is not RecurrenceKind.EVERY:
+            return place
+        if recurrence.end_ms != NEVER:
+            until_ms = min(until_ms, recurrence.end_ms - 1)
+        steps = (until_ms - min(recurrence.jitter_ms, step) - place.at_ms) // step
+        found = self.after(place.at_ms + steps * step - 1) if steps > 0 else None
+        return found or place
+
+    def before(self, instant_ms: int) -> int:
+        """The last one earlier than an instant, which has one before it."""
+        found = self._occurrences.previous(instant_ms)
+        return NEVER if found is None else found.next_occurrence_ts
+
+    def _placed(self, pointer: Pointer | None) -> Place | None:
+        if pointer is None:
+            return None
+        at_ms = pointer.next_occurrence_ts
+        if self.recurrence.jitter_ms == 0:
+            return Place(pointer, at_ms)
+        following = self._occurrences.following(pointer)
+        following_ts = None if following is None else following.next_occurrence_ts
+        return Place(pointer, at_ms + jitter_ms(self.recurrence, self._task_id, at_ms, following_ts))
+
+
+def begin(task_id: str, recurrence: Recurrence, appended_ms: int, old: TaskState | None) -> Begin:
+    """The first occurrence of a new definition: none from before it was accepted, none that had its turn.
+
+    Raises InvalidInput.
+    """
+    last = admitted(recurrence)
+    floor = appended_ms - 1 if old is None else max(appended_ms - 1, old.last_occurrence_ts)
+    place = Series(task_id, recurrence, last).after(floor)
+    if place is None:
+        raise InvalidInput(f"the schedule has ended: no occurrence lies at or after {iso_utc(floor + 1)}")
+    paused = old is not None and old.extras.paused
+    return Begin(place.at_ms, pointing(Extras(last_local=last, paused=paused), place))
+
+
+def recurs_alike(task: Task, recurrence: Recurrence) -> bool:
+    """Whether the task recurs in this very way already: then it goes on where it stands.
+
+    So a definition that is sent again, as at every deployment, loses nothing that fell due a moment ago.
+    """
+    spec, state = task
+    if spec is None or state is None or state.next_occurrence_ts == NEVER:
+        return False
+    return decode_command(spec.command).options.recurrence == recurrence
+
+
+def without_waiting(task: Task) -> tuple[tuple[RunState, ...], tuple[Ended, ...]]:
+    """The runs that are out with workers, and the ends of those that waited for an attempt not to be made."""
+    runs = () if task.state is None else task.state.runs
+    waiting = [run for run in runs if run.retry_at_ms != NEVER]
+    if not waiting:
+        return runs, ()
+    queue = decode_command(task.spec.command).queue if task.spec else ""
+    out = tuple(run for run in runs if run.retry_at_ms == NEVER)
+    return out, tuple(given_up(run, queue) for run in waiting)
+
+
+def fallen_due(task_id: str, task: Task, until_ms: int, why: str) -> tuple[tuple[Ended, ...], int]:
+    """What a new definition, or none, makes of occurrences that are not dispatched yet, and the one to come.
+
+    Of a recurring task, those that fell due until `until_ms` are recorded as skipped, at most MOST_STEPS of
+    them counted. The one to come: its instant, NEVER without one.
+    """
+    spec, state = task
+    if state is None:
+        return (), NEVER
+    following = state.next_occurrence_ts
+    command = None if spec is None else decode_command(spec.command)
+    if command is None or command.options.recurrence is None:
+        return (), following
+    skips = _of_queue(state.extras.queued, why)
+    if following != NEVER:
+        series = Series(task_id, command.options.recurrence, state.extras.last_local)
+        due, to_come = _fallen_due(series, place_of(state), until_ms, why)
+        skips += due
+        following = NEVER if to_come is None else to_come.at_ms
+    return tuple(skipped(skip, state, command.queue) for skip in skips), following
+
+
+def given_up(run: RunState, queue: str) -> Ended:
+    """The end of an occurrence whose next attempt will not be made."""
+    return Ended(
+        run.occurrence_ts,
+        run.attempt,  # the one that is called off
+        run.rev,
+        Outcome.CANCELLED,
+        queue,
+        run.decided_ms,
+        None,
+        run.worker,
+        "",
+        b"",
+    )
+
+
+def _of_queue(queued: tuple[int, ...], why: str) -> list[Skip]:
+    """More than a few wait only after one stretch of missed ones: those follow one another."""
+    if len(queued) > MOST_QUEUED:
+        return [Skip(why, queued[0], queued[-1], len(queued))]
+    return [Skip(why, at_ms, at_ms, 1) for at_ms in queued]
+
+
+def _fallen_due(series: Series, place: Place, until_ms: int, why: str) -> tuple[list[Skip], Place | None]:
+    """Those from `place` on that are dispatched by `until_ms`, and the first one that is not."""
+    if place.fire_at_ms > until_ms:
+        return [], place
+    last = series.jump(place, until_ms)
+    count = 1 + (last.at_ms - place.at_ms) // max(1, series.recurrence.interval_ms)
+    for _ in range(MOST_STEPS):
+        following = series.following(last)
+        if following is None or following.fire_at_ms > until_ms:
+            return [Skip(why, place.at_ms, last.at_ms, count)], following
+        last, count = following, count + 1
+    through = max(last.at_ms, series.before(until_ms + 1))
+    return [Skip(f"{why}; more than were counted", place.at_ms, through, count)], series.after(through)
+
+
+def skipped(skip: Skip, state: TaskState, queue: str) -> Ended:
+    return Ended(
+        skip.first_ts,
+        0,
+        state.rev,
+        Outcome.SKIPPED,
+        queue,
+        NEVER,
+        None,
+        "",
+        skip.why,
+        b"",
+        through_ts=NEVER if skip.occurrences == 1 else skip.last_ts,
+        occurrences=skip.occurrences,
+    )
+
+
+def place_of(state: TaskState) -> Place:
+    extras, at_ms = state.extras, state.next_occurrence_ts
+    fire_at_ms = at_ms if extras.fire_at_ms == NEVER else extras.fire_at_ms
+    return Place(Pointer(extras.nominal_local, extras.fold, at_ms), fire_at_ms)
+
+
+def pointing(extras: Extras, place: Place | None) -> Extras:
+    if place is None:
+        return extras._replace(nominal_local=0, fold=0, fire_at_ms=NEVER)
+    pointer = place.pointer
+    return extras._replace(
+        nominal_local=pointer.nominal_local,
+        fold=pointer.fold,
+        fire_at_ms=NEVER if place.fire_at_ms == place.at_ms else place.fire_at_ms,
+    )
