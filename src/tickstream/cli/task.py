@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tickstream.cli import standing
+from tickstream.cli import recurring, standing
 from tickstream.cli.attendance import attendance
 from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, TaskId, Wait, settings_from
 from tickstream.cli.output import Output
-from tickstream.cli.terms import Attempts, Backoff, Lease, ScheduleRequest, Timeout, retry_of, seconds
+from tickstream.cli.terms import Attempts, Backoff, Lease, Timeout, retry_of, seconds
 from tickstream.clock import SystemClock, iso_utc
 from tickstream.errors import InvalidInput
 from tickstream.ops.instants import parse_instant
@@ -22,6 +22,7 @@ from tickstream.settings import dashboard_url
 
 if TYPE_CHECKING:
     from tickstream.ingest.dashboard import Row
+    from tickstream.ingest.request import ScheduleRequest
     from tickstream.model import Receipt
     from tickstream.ops.load import Loading
 
@@ -48,11 +49,13 @@ class IfExists(StrEnum):
 @app.command()
 def schedule(
     task_id: TaskId,
-    at: Annotated[
-        str,
-        typer.Option(metavar="INSTANT", help="2026-12-24T18:00:00+01:00, now or now+30s (ms, s, m, h, d)."),
-    ],
     handler: Annotated[str, typer.Option(metavar="NAME", help="The handler that runs it.")],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INSTANT", help="Once: 2026-12-24T18:00:00+01:00, now or now+30s (ms, s, m, h, d)."
+        ),
+    ] = None,
     payload: Annotated[
         str,
         typer.Option(metavar="TEXT", help="What the handler gets: usually a JSON object of its arguments."),
@@ -74,6 +77,21 @@ def schedule(
     timeout: Timeout = None,
     attempts: Attempts = None,
     backoff: Backoff = None,
+    every: recurring.EveryOption = None,
+    cron: recurring.CronOption = None,
+    rrule: recurring.RruleOption = None,
+    zone: recurring.ZoneOption = None,
+    start: recurring.StartOption = None,
+    end: recurring.EndOption = None,
+    rdate: recurring.RdateOption = None,
+    exdate: recurring.ExdateOption = None,
+    jitter: recurring.JitterOption = None,
+    gap: recurring.GapOption = None,
+    fold: recurring.FoldOption = None,
+    subday: recurring.SubdayOption = None,
+    misfire: recurring.MisfireOption = None,
+    grace: recurring.GraceOption = None,
+    overlap: recurring.OverlapOption = None,
     wait: Wait = 10.0,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Only wait for Kafka's acknowledgement, and print the receipt.")
@@ -82,23 +100,29 @@ def schedule(
     prefix: Prefix = None,
     json: Json = False,
 ) -> None:
-    """Schedule a one-shot task and print the verdict; exit code 1 when it is not scheduled.
+    """Schedule a task, once or again and again, and print the verdict; exit code 1 when it is not scheduled.
 
     \b
     Examples:
       tickstream task schedule hello:1 --at now+10s --handler hello --payload '{"name": "world"}'
       tickstream task schedule report:eu:4711 --at 2026-12-24T18:00:00+01:00 --handler report --label region=eu
       tickstream task schedule mail:42 --at now --handler mail --queue mail --timeout 30 --attempts 3
+      tickstream task schedule nightly --cron "0 2 * * *" --zone Europe/Berlin --handler backup
     """
     from tickstream.ingest.client import Client
+    from tickstream.ingest.recurring import recurrence_from
 
-    run_at_ts = parse_instant(at, SystemClock().wall_ms())
+    recurs = recurring.asked(locals())
+    if at is None and not recurs:
+        raise InvalidInput("when? Give --at for once; or one of --every, --cron and --rrule")
+    recurrence_from(recurs)  # what cannot be is said before a broker is asked
     if payload and payload_file:
         raise InvalidInput("give either --payload or --payload-file, not both")
     content = payload_file.read_bytes() if payload_file else payload.encode()
     settings = settings_from(bootstrap, prefix)
     request: ScheduleRequest = {
-        "run_at_ts": run_at_ts,
+        **cast("ScheduleRequest", recurs),
+        "run_at_ts": None if at is None else parse_instant(at, SystemClock().wall_ms()),
         "handler": handler,
         "payload": content,
         "queue": queue,

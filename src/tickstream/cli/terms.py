@@ -1,14 +1,13 @@
 """The options of `task schedule` that stand in for a handler's lease, timeout and retries.
 
-And the request they become. What the numbers mean is the model's: no decision may enter here.
+What the numbers mean is the model's: no decision may enter here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -47,21 +46,6 @@ Backoff: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-
-
-class ScheduleRequest(TypedDict):
-    """Arguments of `Client.schedule`."""
-
-    run_at_ts: int
-    handler: str
-    payload: bytes
-    queue: str
-    labels: Mapping[str, str]
-    if_exists: Literal["replace", "reject"]
-    allow_past: bool
-    lease: timedelta | None
-    timeout: timedelta | None
-    retry: Retry | None
 
 
 def seconds(given: float | None) -> timedelta | None:

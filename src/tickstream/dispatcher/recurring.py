@@ -34,7 +34,7 @@ from tickstream.model import (
 )
 
 MOST_CAUGHT_UP: Final = 1_000
-"""Missed occurrences that wait for their turn, with misfire=all."""
+"""Missed occurrences that wait for their turn or are in flight, with misfire=all."""
 _MOST_COUNTED: Final = 2**31 - 1
 
 
@@ -88,7 +88,8 @@ class Firing:
                 break
             why = self._why(place)
             if recurrence.misfire is Misfire.ALL:
-                if recurrence.overlap is not Overlap.ALLOW and len(self._queued) < MOST_CAUGHT_UP:
+                pending = len(self._queued) + len(self._state.runs)
+                if recurrence.overlap is not Overlap.ALLOW and pending < MOST_CAUGHT_UP:
                     self._catches_up = True
                     self._queued.append(place.at_ms)
                     place = self.series.following(place)
