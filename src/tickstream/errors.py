@@ -151,6 +151,16 @@ class RecordRefused(RetryTransaction):
     """The log does not take a record for what it holds: the same batch would be refused again."""
 
 
+class NotInFormat(RecordRefused, InvalidInput):
+    """The record says what the format that is written (`format.write`) has no words for."""
+
+    def __init__(self, record: str, version: int) -> None:
+        super().__init__(
+            f"a {record} says something that format {version} cannot; upgrade every process, then raise format.write "
+            "(TICKSTREAM_FORMAT_WRITE)"
+        )
+
+
 class RecordTooLarge(TickstreamError):
     """A decision came to a record that no topic takes."""
 

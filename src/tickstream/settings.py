@@ -30,13 +30,15 @@ class Settings:
     prefix: str = "tickstream."
     kafka: Mapping[str, str] = field(default_factory=dict)
     """Further librdkafka settings, such as security.protocol."""
+    format_write: int | None = None
+    """The version of the wire format that is written, None: the newest. Kept back while older releases run."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Settings:
-        """From TICKSTREAM_BOOTSTRAP, TICKSTREAM_PREFIX and TICKSTREAM_KAFKA_<SETTING>.
+        """From TICKSTREAM_BOOTSTRAP, TICKSTREAM_PREFIX, TICKSTREAM_FORMAT_WRITE and TICKSTREAM_KAFKA_<SETTING>.
 
         TICKSTREAM_KAFKA_SASL_MECHANISM=PLAIN sets librdkafka's `sasl.mechanism`.
-        Raises InvalidInput when TICKSTREAM_BOOTSTRAP is not set.
+        Raises InvalidInput when TICKSTREAM_BOOTSTRAP is not set, or the format is no number.
         """
         env = os.environ if environ is None else environ
         bootstrap = env.get("TICKSTREAM_BOOTSTRAP", "")
@@ -48,7 +50,11 @@ class Settings:
         extra = {
             k[len(marker) :].lower().replace("_", "."): v for k, v in env.items() if k.startswith(marker)
         }
-        return cls(bootstrap, env.get("TICKSTREAM_PREFIX", "tickstream."), extra)
+        written = env.get("TICKSTREAM_FORMAT_WRITE", "")
+        if written and not written.isdigit():
+            raise InvalidInput(f"TICKSTREAM_FORMAT_WRITE={written!r}: the number of a format, such as 1")
+        format_write = int(written) if written else None
+        return cls(bootstrap, env.get("TICKSTREAM_PREFIX", "tickstream."), extra, format_write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from tickstream.codec.avro import check_format, formats, in_format
 from tickstream.codec.commands import (
     BATCH_END,
     ONE_ELEMENT,
@@ -75,6 +76,7 @@ __all__ = [
     "VerdictBatch",
     "batch_head",
     "batch_of_elements",
+    "check_format",
     "command_id_of",
     "decode_batch",
     "decode_body",
@@ -103,6 +105,8 @@ __all__ = [
     "encode_state",
     "encode_verdicts",
     "encode_work",
+    "formats",
+    "in_format",
     "split_timers_key",
     "timers_key",
 ]

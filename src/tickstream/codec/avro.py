@@ -16,9 +16,9 @@ from fastavro import schemaless_reader as _untyped_reader
 from fastavro import schemaless_writer
 from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
 
-from tickstream.errors import MalformedValue, UnknownSchema
+from tickstream.errors import InvalidInput, MalformedValue, NotInFormat, UnknownSchema
 
-schemaless_reader: Final[Callable[[BytesIO, Any, None], Any]] = _untyped_reader
+schemaless_reader: Final[Callable[[BytesIO, Any, Any], Any]] = _untyped_reader
 """fastavro's reader; what it returns depends on the schema, which no type says."""
 _MARKER: Final = b"\xc3\x01"
 HEADER_BYTES: Final = 10
@@ -26,7 +26,7 @@ HEADER_BYTES: Final = 10
 UNREADABLE: Final = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error)
 """What fastavro raises on bytes that are no datum of the schema."""
 
-_NAMES: Final[dict[bytes, str]] = {}
+_KNOWN: Final[dict[bytes, Schema]] = {}
 """Ten bytes of header → record, of every schema that this release knows."""
 
 
@@ -36,14 +36,64 @@ def _schema_root() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "schemas" / "avro"
 
 
-class Schema:
-    """One record of one version: its parsed schema and the ten bytes that announce it."""
+def formats(root: Path | None = None) -> list[int]:
+    """The versions of the wire format that this release knows, oldest first."""
+    return sorted(int(d.name[1:]) for d in (root or _schema_root()).glob("v*") if d.name[1:].isdigit())
 
-    def __init__(self, name: str, version: str = "v1") -> None:
-        self.parsed: Any = load_schema(str(_schema_root() / version / f"tickstream.{name}.avsc"))
-        canonical = to_parsing_canonical_form(self.parsed)
-        self.header = _MARKER + bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
-        _NAMES[self.header] = name
+
+def check_format(version: int) -> int:
+    """`version` when it can be written. Raises InvalidInput."""
+    known = formats()
+    if version not in known:
+        raise InvalidInput(
+            f"format.write {version}: this release writes {', '.join(map(str, known))}; raise it only after every "
+            "process is upgraded"
+        )
+    return version
+
+
+def in_format(value: bytes, version: int) -> bytes:
+    """A value of any record as that version wrote it; what is no record's is left alone. Raises NotInFormat."""
+    schema = _KNOWN.get(value[:HEADER_BYTES])
+    return value if schema is None else schema.in_format(value, version)
+
+
+class Schema:
+    """One record: its newest schema, the ten bytes that announce it, and the versions before it.
+
+    Values of older versions are read as if the newest had written them.
+    """
+
+    def __init__(self, name: str, root: Path | None = None) -> None:
+        """`root`: where `v1/`, `v2/`, … lie; a version without the record left it as it was."""
+        self.name = name
+        self._versions: dict[int, tuple[bytes, Any]] = {}
+        """Number → header and parsed schema."""
+        for version in formats(root):
+            file = (root or _schema_root()) / f"v{version}" / f"tickstream.{name}.avsc"
+            if file.is_file():
+                parsed: Any = load_schema(str(file))
+                crc = fingerprint(to_parsing_canonical_form(parsed), "CRC-64-AVRO")
+                self._versions[version] = (_MARKER + bytes.fromhex(crc), parsed)
+        self.header, self.parsed = self._versions[max(self._versions)]
+        self._older = {header: parsed for header, parsed in self._versions.values() if header != self.header}
+        for header, _ in self._versions.values():
+            _KNOWN[header] = self
+
+    def in_format(self, value: bytes, version: int) -> bytes:
+        """A value of the newest schema as that version wrote it. Raises NotInFormat when it cannot be said."""
+        header, parsed = self._versions[max(n for n in self._versions if n <= version)]
+        if header == self.header:
+            return value
+        out = BytesIO()
+        out.write(header)
+        try:
+            schemaless_writer(out, parsed, self.read(value))
+        except (ValueError, TypeError) as error:
+            raise NotInFormat(self.name, version) from error
+        if self.checked(out.getvalue()) != value:
+            raise NotInFormat(self.name, version)  # a field that the old schema lacks says something
+        return out.getvalue()
 
     def write(self, datum: dict[str, Any]) -> bytes:
         """`datum` in single-object encoding."""
@@ -60,29 +110,35 @@ class Schema:
 
     def read(self, value: bytes | None) -> dict[str, Any]:
         """The datum of `value`. Raises UnknownSchema or MalformedValue."""
-        source = self.open(value)
+        return self._read(self.checked(value), self.parsed)
+
+    def _read(self, value: bytes, written: Any) -> dict[str, Any]:
+        """The datum that was written under that schema, as the newest has it."""
+        source = BytesIO(value)
+        source.seek(HEADER_BYTES)
         try:
-            datum: dict[str, Any] = schemaless_reader(source, self.parsed, None)
+            datum: dict[str, Any] = schemaless_reader(
+                source, written, None if written is self.parsed else self.parsed
+            )
         except UNREADABLE as error:
             raise MalformedValue(f"not a readable datum: {error or type(error).__name__}") from error
-        if source.tell() != len(value or b""):
-            raise MalformedValue(f"{len(value or b'') - source.tell()} bytes follow the datum")
+        if source.tell() != len(value):
+            raise MalformedValue(f"{len(value) - source.tell()} bytes follow the datum")
         return datum
 
-    def open(self, value: bytes | None) -> BytesIO:
-        """A stream standing behind the header. Raises UnknownSchema or MalformedValue."""
-        source = BytesIO(self.checked(value))
-        source.seek(HEADER_BYTES)
-        return source
-
     def checked(self, value: bytes | None) -> bytes:
-        """`value`, which has the header. Raises UnknownSchema or MalformedValue."""
+        """`value` with the newest header, as it is or read from an older version.
+
+        Raises UnknownSchema or MalformedValue.
+        """
         if value is not None and value.startswith(self.header):
             return value
+        if value is not None and (older := self._older.get(value[:HEADER_BYTES])) is not None:
+            return self.write(self._read(value, older))
         if value is None or value[:2] != _MARKER or len(value) < HEADER_BYTES:
             raise MalformedValue("not in Avro single-object encoding (no C3 01 marker)")
-        if value[:HEADER_BYTES] in _NAMES:
-            raise MalformedValue(f"holds a {_NAMES[value[:HEADER_BYTES]]}, which does not belong here")
+        if (other := _KNOWN.get(value[:HEADER_BYTES])) is not None:
+            raise MalformedValue(f"holds a {other.name}, which does not belong here")
         raise UnknownSchema(value[2:HEADER_BYTES])
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition, cimpl
 
+from tickstream.codec import check_format, formats, in_format
 from tickstream.model import bucket_of_key
 from tickstream.settings import MAX_COMMAND_BYTES, MAX_RECORD_BYTES, LaneSettings, Settings
+from tickstream.topics import TopicNames
 
 
 def common(settings: Settings, client_id: str) -> dict[str, Any]:
@@ -31,9 +33,34 @@ def common(settings: Settings, client_id: str) -> dict[str, Any]:
     }
 
 
+class _OlderFormat(Producer):
+    """A producer for a cluster in which older releases still read: it writes what they understand.
+
+    Raises NotInFormat where a record says what they have no words for. Dead letters are kept as they came.
+    """
+
+    def __init__(self, config: dict[str, Any], version: int, as_they_came: str) -> None:
+        super().__init__(config)
+        self._version = version
+        self._as_they_came = as_they_came
+
+    def produce(self, topic: str, value: Any = None, *args: Any, **kwargs: Any) -> None:
+        if value is not None and topic != self._as_they_came:
+            value = in_format(value, self._version)
+        super().produce(topic, value, *args, **kwargs)
+
+
+def _producer(settings: Settings, config: dict[str, Any]) -> Producer:
+    """The newest format is written unless `format.write` holds it back. Raises InvalidInput."""
+    if settings.format_write is None or check_format(settings.format_write) == formats()[-1]:
+        return Producer(config)
+    return _OlderFormat(config, settings.format_write, TopicNames(settings.prefix).dead_letter)
+
+
 def plain_producer(settings: Settings, client_id: str, *, linger_ms: int = 5) -> Producer:
     """An idempotent producer, acks=all: for commands, reports and verdicts."""
-    return Producer(
+    return _producer(
+        settings,
         common(settings, client_id)
         | {
             "enable.idempotence": True,
@@ -46,13 +73,14 @@ def plain_producer(settings: Settings, client_id: str, *, linger_ms: int = 5) ->
             "batch.size": MAX_COMMAND_BYTES - 1024,
             "queue.buffering.max.messages": 200_000,
             "queue.buffering.max.kbytes": 64 * 1024,
-        }
+        },
     )
 
 
 def transactional_producer(settings: Settings, transactional_id: str, lane: LaneSettings) -> Producer:
     """One of a lane's two producers; `init_transactions` is the caller's."""
-    return Producer(
+    return _producer(
+        settings,
         common(settings, transactional_id)
         | {
             "transactional.id": transactional_id,
@@ -64,7 +92,7 @@ def transactional_producer(settings: Settings, transactional_id: str, lane: Lane
             "retry.backoff.ms": 5,
             "message.max.bytes": MAX_RECORD_BYTES + 64 * 1024,
             "queue.buffering.max.messages": 200_000,
-        }
+        },
     )
 
 
