@@ -114,11 +114,19 @@ def partitioner() -> Callable[[bytes, int], int]:
     return lambda key, partitions: compute(None, key, len(key), partitions, None, None)
 
 
-def state_consumer(settings: Settings, client_id: str, *, isolation: str = "read_committed") -> Consumer:
+def state_consumer(
+    settings: Settings,
+    client_id: str,
+    *,
+    isolation: str = "read_committed",
+    ahead_kbytes: int = 16_384,
+    fetch_bytes: int = 52_428_800,
+) -> Consumer:
     """A consumer for manual assignment that never invents a position.
 
     `auto.offset.reset=error`: a position below the log start surfaces as an error of that
-    partition instead of a silent jump.
+    partition instead of a silent jump. `ahead_kbytes` and `fetch_bytes` bound what it holds before it is
+    asked for, and one answer of a broker; small records cost three times their bytes there.
     """
     return Consumer(
         common(settings, client_id)
@@ -129,7 +137,8 @@ def state_consumer(settings: Settings, client_id: str, *, isolation: str = "read
             "auto.offset.reset": "error",
             "isolation.level": isolation,
             # Bounds the memory of a consumer that stands before a long log.
-            "queued.max.messages.kbytes": 16_384,
+            "queued.max.messages.kbytes": ahead_kbytes,
+            "fetch.max.bytes": fetch_bytes,
             "fetch.message.max.bytes": MAX_RECORD_BYTES + 64 * 1024,
         }
     )

@@ -49,6 +49,8 @@ STALL_S: Final = 60.0
 _BATCH: Final = 1_000
 _WAIT_S: Final = 0.1
 _BUCKET_DIGITS: Final = 5
+_AHEAD_KBYTES: Final = 8 * 1_024
+"""Python reads more slowly than librdkafka fetches: with its defaults 300 MB of records wait to be read."""
 
 ReadProgress = Callable[[int, int], None]
 """Called with (offsets passed, offsets to pass), about ten times a second while reading."""
@@ -100,7 +102,9 @@ def audit(
         starts, ends = _bounds(admin, _partitions(names, layout, counts), span)
         fold = Fold(names, layout, sorter, partitioner())
         kills_ms = kept.sort_into(sorter, fold)
-        consumer = state_consumer(settings, "tickstream-audit")
+        consumer = state_consumer(
+            settings, "tickstream-audit", ahead_kbytes=_AHEAD_KBYTES, fetch_bytes=_AHEAD_KBYTES * 1_024
+        )
         try:
             _Reading(consumer, fold, starts, ends, clock, progress or _silent).run()
         finally:
