@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from tickstream.model import NEVER, History, Outcome, Phase, Rev, TaskState
-from tickstream.projection.fold import Changes, finished_row, live_rows
+from tickstream.projection.fold import Changes, finished_row
 from tickstream.projection.index import Identity, IndexWriter
 from tickstream.projection.keys import minute_of
-from tickstream.projection.rows import Columns, Definition, LiveRow, Position, Row, TaskRecord
+from tickstream.projection.rows import Columns, Definition, LiveRow, Position, Row, TaskRecord, waiting
 
 NOON_MS: Final = 1_900_022_400_000
 SPACING_MS: Final = 60
@@ -70,7 +70,7 @@ def _add(changes: Changes, number: int) -> None:
     else:
         definition = Definition(rev, columns)
         state = TaskState(rev, at_ms, NEVER, (), None, NEVER, ())
-        (row,) = live_rows(name, definition, state, {rev: columns}).values()
+        row = waiting(name, at_ms, Phase.SCHEDULED, definition)
         changes.live[False, name, at_ms] = row
         changes.tasks[name] = TaskRecord(definition, state, (LiveRow(row, True),))
     _count(changes.counts, row, 1)

@@ -12,18 +12,28 @@ from tickstream.model import (
     NEVER,
     Body,
     Command,
+    Extras,
     History,
     InputPosition,
     Outcome,
     Progress,
+    Recurrence,
+    RecurrenceKind,
     Rev,
     RunState,
     TaskSpec,
     TaskState,
     Verb,
 )
+from tickstream.recurrence.stored import admitted, occurrences_of
 
 TOPIC_ID = b"i" * 16
+RULES = (
+    Recurrence(RecurrenceKind.EVERY, interval_ms=7_000),
+    Recurrence(RecurrenceKind.CRON, "*/20 * * * *", "Europe/Berlin"),
+    Recurrence(RecurrenceKind.RRULE, "FREQ=MINUTELY;INTERVAL=11;COUNT=5", start="2026-11-30T12:00:00"),
+    Recurrence(RecurrenceKind.EVERY, interval_ms=3_600_000, zone="Asia/Tokyo"),
+)
 
 
 class LogWriter:
@@ -79,15 +89,48 @@ class LogWriter:
         last = before.last_occurrence_ts if before is not None else NEVER
         self._put(task_id, TaskState(rev, at_ms, last, runs, None, NEVER, ()))
 
+    def _recur(self, task_id: str, at_ms: int) -> None:
+        """A task that recurs, by one of several rules, from `at_ms` on."""
+        before = self.states.get(task_id)
+        runs = before.runs if before is not None else ()
+        recurrence = RULES[at_ms // 20_000 % len(RULES)]._replace(start_ms=at_ms)
+        last = admitted(recurrence)
+        first = next(occurrences_of(recurrence, last).after(at_ms - 1), None)
+        if first is None or any(run.occurrence_ts >= first.next_occurrence_ts for run in runs):
+            return
+        rev = Rev(self.commands, 0)
+        self.commands += 1
+        body = codec.encode_body(Body(f"handler-{rev.offset % 3}", b"secret", {}, {}))
+        options = DEFAULT_OPTIONS._replace(recurrence=recurrence)
+        command = Command(b"c" * 16, Verb.SCHEDULE, task_id, NEVER, "default", options, body)
+        self.specs[task_id] = TaskSpec(rev, codec.encode_command(command))
+        spec = codec.encode_spec(self.specs[task_id])
+        self.open_timers.append((codec.timers_key(codec.SPEC, task_id), spec))
+        extras = Extras(first.nominal_local, first.fold, last)
+        state = TaskState(rev, first.next_occurrence_ts, NEVER, runs, None, NEVER, (), extras=extras)
+        self._put(task_id, state)
+
+    def _pause(self, task_id: str, _at_ms: int) -> None:
+        """Pause what waits, or let it go on."""
+        state = self.states.get(task_id)
+        if state is not None and state.next_occurrence_ts != NEVER:
+            extras = state.extras._replace(paused=not state.extras.paused)
+            self._put(task_id, state._replace(extras=extras))
+
     def _fire(self, task_id: str, _at_ms: int) -> None:
         state = self.states.get(task_id)
-        if state is None or state.next_occurrence_ts == NEVER:
+        if state is None or state.next_occurrence_ts == NEVER or state.extras.paused:
             return
         due = state.next_occurrence_ts
         run = RunState(due, 1, state.rev, due + 3)
+        recurrence = codec.decode_command(self.specs[task_id].command).options.recurrence
+        following = NEVER
+        if recurrence is not None:
+            pointer = next(occurrences_of(recurrence, state.extras.last_local).after(due), None)
+            following = NEVER if pointer is None else pointer.next_occurrence_ts
         self._put(
             task_id,
-            state._replace(next_occurrence_ts=NEVER, last_occurrence_ts=due, runs=(*state.runs, run)),
+            state._replace(next_occurrence_ts=following, last_occurrence_ts=due, runs=(*state.runs, run)),
         )
 
     def _report(self, task_id: str, at_ms: int) -> None:

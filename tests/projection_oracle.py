@@ -1,15 +1,24 @@
-"""What the projection must say, by a plain dict fold of a bucket's log: the codec and the model, nothing else."""
+"""What the projection must say, by a plain dict fold of a bucket's log: the codec, the model and,
+for rules, the recurrence package; nothing of the projection.
+"""
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from tickstream import codec
 from tickstream.model import NEVER
+from tickstream.recurrence.stored import occurrences_of
 
 
-def plain_fold(timers: list[tuple[bytes, bytes | None]], history: list[bytes]) -> list[dict[str, Any]]:
-    """The rows of a bucket whose logs hold exactly this: dicts, no cleverness."""
+def plain_fold(
+    timers: list[tuple[bytes, bytes | None]], history: list[bytes], until_ms: int = 0
+) -> list[dict[str, Any]]:
+    """The rows of a bucket whose logs hold exactly this: dicts, no cleverness.
+
+    Of recurring tasks, every occurrence to come before `until_ms`, by the rule.
+    """
     specs: dict[str, Any] = {}
     states: dict[str, Any] = {}
     columns: dict[tuple[str, Any], dict[str, Any]] = {}
@@ -55,7 +64,13 @@ def plain_fold(timers: list[tuple[bytes, bytes | None]], history: list[bytes]) -
     for task_id, state in states.items():
         spec = specs.get(task_id)
         if spec is not None and spec.rev == state.rev and state.next_occurrence_ts != NEVER:
-            add(task_id, state.next_occurrence_ts, state.rev, 0, state="scheduled")
+            word = "paused" if state.extras.paused else "scheduled"
+            add(task_id, state.next_occurrence_ts, state.rev, 0, state=word)
+            recurrence = codec.decode_command(spec.command).options.recurrence
+            if recurrence is not None:
+                pointers = occurrences_of(recurrence, state.extras.last_local).after(state.next_occurrence_ts)
+                for pointer in takewhile(lambda p: p.next_occurrence_ts < until_ms, pointers):
+                    add(task_id, pointer.next_occurrence_ts, state.rev, 0, state=word)
         for run in state.runs:
             fields = {
                 "attempt": run.attempt,

@@ -101,7 +101,7 @@ def _attempts(found: query.Task) -> list[dict[str, Any]]:
 
 def _task_object(task_id: str, found: query.Task) -> dict[str, Any]:
     """A task in one object. Columns of an ended task come from its last row: its spec is gone by then."""
-    definition, state, _ = found.record
+    definition, state = found.record.definition, found.record.state
     last = found.occurrences[-1] if found.occurrences else None
     columns = definition.columns if definition is not None else last.columns if last is not None else None
     phase = _phase(state, last)

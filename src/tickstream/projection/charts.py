@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from tickstream.model import Phase
 from tickstream.projection import keys, lateness, query
+from tickstream.projection.beyond import rows_beyond
 from tickstream.projection.families import FAMILY_OF, LATENESS, UPCOMING
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.keys import MINUTE_MS
@@ -68,6 +69,7 @@ def counts(view: View, span: Span, fresh: Freshness) -> dict[str, Any]:
         found, next_start = _by_second(view, span)
     else:
         found, next_start = _by_counters(view, span), None
+    exact = _add_beyond(view, span, found)
     totals: Counter[Phase] = Counter()
     for by_state in found.values():
         totals.update(by_state)
@@ -79,8 +81,20 @@ def counts(view: View, span: Span, fresh: Freshness) -> dict[str, Any]:
         ],
         "totals": {state.value: totals[state] for state in Phase},
         "next_start": next_start,
+        "exact": exact,
         **fresh.fields(),
     }
+
+
+def _add_beyond(view: View, span: Span, found: dict[int, Counter[Phase]]) -> bool:
+    """Count what recurring tasks have beyond their rows; whether that was all of it."""
+    rows = rows_beyond(view, keys.instant(span.start_ms), keys.instant(span.end_ms))
+    for number, (_, row) in enumerate(rows):
+        if number == MAX_COUNTED:
+            return False
+        if not span.queue or row.queue == span.queue:
+            found.setdefault(row.occurrence_ts // span.step.ms * span.step.ms, Counter())[row.state] += 1
+    return True
 
 
 def _by_counters(view: View, span: Span) -> dict[int, Counter[Phase]]:
@@ -156,7 +170,18 @@ def forecast(view: View, horizon: Horizon, fresh: Freshness) -> dict[str, Any]:
         periods[minute * MINUTE_MS // horizon.step_ms * horizon.step_ms] += count
         queues[queue] += count
         minutes[minute] += count
-    worst, all_seen = _worst_seconds(view, minutes, now_ms, end_ms)
+    beyond: dict[int, Counter[int]] = {}
+    for number, (_, row) in enumerate(rows_beyond(view, keys.instant(now_ms), keys.instant(end_ms))):
+        exact = exact and number < MAX_COUNTED
+        if not exact:
+            break
+        if row.state is Phase.SCHEDULED:
+            at, minute = row.occurrence_ts, keys.minute_of(row.occurrence_ts)
+            periods[at // horizon.step_ms * horizon.step_ms] += 1
+            queues[row.queue] += 1
+            minutes[minute] += 1
+            beyond.setdefault(minute, Counter())[at // 1_000 * 1_000] += 1
+    worst, all_seen = _worst_seconds(view, minutes, beyond, now_ms, end_ms)
     return {
         "horizon": horizon.value,
         "start_ms": now_ms,
@@ -179,7 +204,7 @@ def _edges(now_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
 
 
 def _worst_seconds(
-    view: View, minutes: Mapping[int, int], now_ms: int, end_ms: int
+    view: View, minutes: Mapping[int, int], beyond: Mapping[int, Counter[int]], now_ms: int, end_ms: int
 ) -> tuple[list[tuple[int, int]], bool]:
     """The seconds with the most rows, and whether none can be missing.
 
@@ -193,6 +218,7 @@ def _worst_seconds(
         if len(worst) == WORST_SECONDS and count <= worst[-1][1]:
             break
         begin, end = max(now_ms, minute * MINUTE_MS), min(end_ms, (minute + 1) * MINUTE_MS)
+        seconds.update(beyond.get(minute, {}))
         for key, value in islice(view.scan(UPCOMING, keys.instant(begin), keys.instant(end)), left):
             if state_of(value) is Phase.SCHEDULED:
                 seconds[keys.read_instant(key) // 1_000 * 1_000] += 1

@@ -41,6 +41,7 @@ COUNTS: Final = Family(MAIN, b"c")
 LATENESS: Final = Family(MAIN, b"l")
 FAILURES: Final = Family(MAIN, b"f")
 CHANGES: Final = Family(MAIN, b"g")
+SERIES: Final = Family(MAIN, b"s")
 META: Final = Family(MAIN, b"m")
 FAMILY_OF: Final = (
     dict.fromkeys(WAITING, UPCOMING)

@@ -3,6 +3,8 @@
 Pure: no database, no Kafka, no clock may enter here. The rules:
 
 - a task waits at `next_occurrence_ts` when its spec and its state are of equal rev;
+- a recurring task stands at the occurrences of a day from there on (series.py), and at those that
+  wait for a run in flight to end;
 - each run in its state stands as `dispatched`, once claimed as `running`, and as `retrying` while
   its next attempt waits, at its own occurrence, under the columns of the definition it was
   dispatched under (empty where that definition was never seen);
@@ -35,13 +37,16 @@ from tickstream.projection.rows import (
     Change,
     ChangeKind,
     Columns,
+    Coming,
     Definition,
     Failure,
     LiveRow,
     Position,
     Row,
     TaskRecord,
+    waiting,
 )
+from tickstream.projection.series import coming_of, to_come
 
 FINISHED: Final = frozenset({Phase.SUCCEEDED, Phase.DEAD, Phase.CANCELLED, Phase.SKIPPED})
 WAITING: Final = frozenset({Phase.SCHEDULED, Phase.PAUSED, Phase.HELD, Phase.FAULTED})
@@ -95,6 +100,8 @@ class Changes:
     """By the minute in which the outcome was applied."""
     attempts: list[Attempt] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    frontiers: dict[tuple[int, str], Coming | None] = field(default_factory=dict)
+    """By (frontier, task_id), what comes behind it."""
     positions: dict[int, Position] = field(default_factory=dict)
     events: list[Change] = field(default_factory=list)
 
@@ -178,7 +185,8 @@ def _fold_task(task_id: str, step: Step, outcomes: Sequence[History], view: View
     columns = _columns_by_rev(before, definitions)
     definition = definitions[-1] if definitions else before.definition
     state = step.states.get(task_id, before.state)
-    live = live_rows(task_id, definition, state, columns)
+    known = _known_occurrences(before, definition)
+    live, frontier = live_rows(task_id, definition, state, columns, known)
     _note(outcomes, before.state, changes)
 
     ended: dict[int, Row] = {}
@@ -201,7 +209,18 @@ def _fold_task(task_id: str, step: Step, outcomes: Sequence[History], view: View
         )
     entries = tuple(LiveRow(row, shown[occurrence]) for occurrence, row in sorted(live.items()))
     gone = definition is None and state is None
-    changes.tasks[task_id] = None if gone else TaskRecord(definition, state, entries)
+    changes.tasks[task_id] = None if gone else TaskRecord(definition, state, entries, frontier)
+    if before.frontier not in (NEVER, frontier):
+        changes.frontiers[before.frontier, task_id] = None
+    if frontier != NEVER and definition is not None and state is not None:
+        changes.frontiers[frontier, task_id] = coming_of(definition, state)
+
+
+def _known_occurrences(before: TaskRecord, definition: Definition | None) -> list[int]:
+    """The occurrences that had rows under this very definition."""
+    if definition is None or definition.recurrence is None or before.definition != definition:
+        return []
+    return [entry.row.occurrence_ts for entry in before.live if entry.row.state in WAITING]
 
 
 def _columns_by_rev(before: TaskRecord, definitions: Sequence[Definition | None]) -> dict[Rev, Columns]:
@@ -214,12 +233,20 @@ def _columns_by_rev(before: TaskRecord, definitions: Sequence[Definition | None]
 
 
 def live_rows(
-    task_id: str, definition: Definition | None, state: TaskState | None, columns: dict[Rev, Columns]
-) -> dict[int, Row]:
-    """The rows that a task has by `timers` alone, by occurrence."""
+    task_id: str,
+    definition: Definition | None,
+    state: TaskState | None,
+    columns: dict[Rev, Columns],
+    known: Sequence[int] = (),
+) -> tuple[dict[int, Row], int]:
+    """The rows that a task has by `timers` alone, by occurrence; and its frontier (series.py).
+
+    `known`: occurrences that had rows under the same definition.
+    """
     rows: dict[int, Row] = {}
+    frontier = NEVER
     if state is None:
-        return rows
+        return rows, frontier
     for run in state.runs:
         row = _in_flight(task_id, run, columns.get(run.rev, UNKNOWN))
         other = rows.get(run.occurrence_ts)
@@ -227,29 +254,18 @@ def live_rows(
             rows[run.occurrence_ts] = row
     waits = state.next_occurrence_ts
     if waits != NEVER and definition is not None and definition.rev == state.rev:
-        row = _waiting(task_id, waits, state.phase, definition)
+        row = waiting(task_id, waits, state.phase, definition)
         if waits not in rows or row.rev > rows[waits].rev:
             rows[waits] = row
-    return rows
-
-
-def _waiting(task_id: str, occurrence_ts: int, phase: Phase, definition: Definition) -> Row:
-    return Row(
-        task_id,
-        occurrence_ts,
-        phase,
-        *definition.columns,
-        attempt=0,
-        worker="",
-        decided_ms=NEVER,
-        fetched_ms=NEVER,
-        started_ms=NEVER,
-        ended_ms=NEVER,
-        retry_at_ms=NEVER,
-        error="",
-        rev_offset=definition.rev.offset,
-        rev_item=definition.rev.item,
-    )
+        if definition.recurrence is not None and state.phase is not Phase.FAULTED:
+            coming, frontier = to_come(definition.recurrence, state, known)
+            phase = Phase.PAUSED if state.extras.paused else Phase.SCHEDULED
+            for at in coming[1:]:
+                rows.setdefault(at, waiting(task_id, at, phase, definition))
+    if definition is not None and definition.rev == state.rev:
+        for at in state.extras.queued:
+            rows.setdefault(at, waiting(task_id, at, Phase.HELD, definition))
+    return rows, frontier
 
 
 def _in_flight(task_id: str, run: RunState, columns: Columns) -> Row:

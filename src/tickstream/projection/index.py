@@ -20,13 +20,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from rocksdict import Rdict, ReadOptions, WriteBatch
+from rocksdict import Rdict, ReadOptions
 
 from tickstream.errors import DataDirInUse, StoreCorrupted
 from tickstream.model import Phase
 from tickstream.projection import keys, turn
+from tickstream.projection.batch import Batch
 from tickstream.projection.families import (
     AGEING,
     ATTEMPTS,
@@ -40,6 +41,7 @@ from tickstream.projection.families import (
     META,
     PULSES,
     RUNNING,
+    SERIES,
     TASK,
     UPCOMING,
     Family,
@@ -64,7 +66,7 @@ from tickstream.projection.stored import (
     decode_setting,
     decode_task,
     encode_attempt,
-    encode_change,
+    encode_coming,
     encode_failure,
     encode_histogram,
     encode_owner,
@@ -88,6 +90,8 @@ class Identity(NamedTuple):
     buckets: int
     own: tuple[int, ...] = ()
     """The buckets that it follows; none named: all."""
+    tzdata: str = ""
+    """Release of the zone data by which rows of recurring tasks are made."""
 
     @property
     def followed(self) -> tuple[int, ...]:
@@ -100,6 +104,7 @@ class Identity(NamedTuple):
         parts = [f"format {FORMAT_VERSION}", f"buckets {self.buckets}"]
         parts += [f"{name} {topic_id.hex()}" for name, topic_id in sorted(self.topic_ids.items())]
         parts += [f"own {self.own}"] if self.own else []
+        parts += [f"tzdata {self.tzdata}"] if self.tzdata else []
         return "index-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -205,7 +210,7 @@ class IndexWriter:
 
     def apply(self, changes: Changes) -> None:
         """Take in a step: all of it, or nothing."""
-        batch = _Batch(self._handles)
+        batch = Batch(self._handles)
         for (in_flight, task_id, occurrence), row in changes.live.items():
             family, key = RUNNING if in_flight else UPCOMING, keys.row_key(task_id, occurrence)
             if row is None:
@@ -221,6 +226,12 @@ class IndexWriter:
                 batch.delete(TASK, keys.task_key(task_id))
             else:
                 batch.put(TASK, keys.task_key(task_id), encode_task(record))
+        for (frontier, task_id), coming in changes.frontiers.items():
+            key = keys.frontier_key(frontier, task_id)
+            if coming is None:
+                batch.delete(SERIES, key)
+            else:
+                batch.put(SERIES, key, encode_coming(coming))
         for attempt in changes.attempts:
             key = keys.attempt_key(attempt.task_id, attempt.occurrence_ts, attempt.number)
             batch.put(ATTEMPTS, key, encode_attempt(attempt))
@@ -233,21 +244,21 @@ class IndexWriter:
         for bucket, position in changes.positions.items():
             batch.put(META, keys.bucket_key(bucket), encode_position(position))
         for change in changes.events:
-            _put_change(batch, change)
+            batch.put_change(change)
         self._write(batch)
 
     def owned(self, owners: Mapping[int, Owner]) -> None:
         """Take in who took which bucket; the same Claim again changes nothing."""
-        batch = _Batch(self._handles)
+        batch = Batch(self._handles)
         for bucket, owner in owners.items():
             batch.put(META, keys.owner_key(bucket), encode_owner(owner))
             fields = {"instance": owner.instance, "lane": owner.lane, "layout": owner.layout}
-            _put_change(batch, Change(owner.at_ms, ChangeKind.TAKEOVER, bucket, fields))
+            batch.put_change(Change(owner.at_ms, ChangeKind.TAKEOVER, bucket, fields))
         self._write(batch)
 
     def set_queues(self, bucket: int, settings: Sequence[tuple[str, QueueSetting]]) -> None:
         """Take in what was set for queues in a bucket; only what differs is a change."""
-        batch = _Batch(self._handles)
+        batch = Batch(self._handles)
         before = {queue: self._get(META, keys.setting_key(bucket, queue)) for queue, _ in settings}
         paused = {
             queue: value is not None and decode_setting(value).paused for queue, value in before.items()
@@ -257,29 +268,29 @@ class IndexWriter:
             if paused[queue] != setting.paused:
                 paused[queue] = setting.paused
                 kind = ChangeKind.PAUSE if setting.paused else ChangeKind.RESUME
-                _put_change(batch, Change(setting.at_ms, kind, bucket, {"queue": queue}))
+                batch.put_change(Change(setting.at_ms, kind, bucket, {"queue": queue}))
         self._write(batch)
 
     def note(self, change: Change) -> None:
         """Add to the strip of changes."""
-        batch = _Batch(self._handles)
-        _put_change(batch, change)
+        batch = Batch(self._handles)
+        batch.put_change(change)
         self._write(batch)
 
     def put_cluster(self, snapshot: bytes) -> None:
         """Take in what the broker said of groups and ends."""
-        batch = _Batch(self._handles)
+        batch = Batch(self._handles)
         batch.put(META, keys.CLUSTER, snapshot)
         self._write(batch)
 
     def hear(self, pulses: Iterable[Pulse]) -> None:
         """Take in heartbeats. One that comes after its run's end stays until its day is dropped, unseen."""
-        batch = _Batch(self._handles)
+        batch = Batch(self._handles)
         for pulse in pulses:
             batch.put(PULSES, keys.row_key(pulse.task_id, pulse.occurrence_ts), encode_pulse(pulse))
         self._write(batch)
 
-    def _write(self, batch: _Batch) -> None:
+    def _write(self, batch: Batch) -> None:
         self._unflushed += batch.batch.size_in_bytes()
         self._db.write(batch.batch)
         if self._unflushed >= _FLUSH_BYTES:
@@ -288,7 +299,7 @@ class IndexWriter:
                     column.flush()
             self._unflushed = 0
 
-    def _count(self, batch: _Batch, differences: Mapping[tuple[Phase, int, str], int]) -> None:
+    def _count(self, batch: Batch, differences: Mapping[tuple[Phase, int, str], int]) -> None:
         totals: dict[tuple[Phase, str], int] = {}
         for (state, minute, queue), difference in differences.items():
             if difference:
@@ -297,14 +308,14 @@ class IndexWriter:
         for (state, queue), difference in totals.items():
             self._add(batch, META, keys.total_key(state, queue), difference)
 
-    def _add(self, batch: _Batch, family: Family, key: bytes, difference: int) -> None:
+    def _add(self, batch: Batch, family: Family, key: bytes, difference: int) -> None:
         count = int(self._get(family, key) or 0) + difference
         if count:
             batch.put(family, key, b"%d" % count)
         else:
             batch.delete(family, key)
 
-    def _add_lateness(self, batch: _Batch, key: bytes, added: Mapping[int, int]) -> None:
+    def _add_lateness(self, batch: Batch, key: bytes, added: Mapping[int, int]) -> None:
         value = self._get(LATENESS, key)
         histogram = {} if value is None else decode_histogram(value)
         for bucket, count in added.items():
@@ -318,7 +329,7 @@ class IndexWriter:
         `at_most` bounds one call: call again while it returns that many.
         """
         bound = keys.instant(before_ms)
-        batch = _Batch(self._handles)
+        batch = Batch(self._handles)
         gone: dict[tuple[Phase, int, str], int] = {}
         dropped = 0
         last = b""
@@ -354,29 +365,6 @@ class IndexWriter:
             rows.next()
         rows.status()
         return found
-
-
-class _Batch:
-    """A WriteBatch that knows the parts of the database."""
-
-    def __init__(self, handles: Mapping[str, Any]) -> None:
-        self._handles = handles
-        self.batch = WriteBatch(raw_mode=True)
-
-    def put(self, family: Family, key: bytes, value: bytes) -> None:
-        self.batch.put(family.prefix + key, value, self._handles[family.column])
-
-    def delete(self, family: Family, key: bytes) -> None:
-        self.batch.delete(family.prefix + key, self._handles[family.column])
-
-    def delete_range(self, family: Family, begin: bytes, end: bytes) -> None:
-        prefix = family.prefix
-        self.batch.delete_range(prefix + begin, prefix + end, self._handles[family.column])
-
-
-def _put_change(batch: _Batch, change: Change) -> None:
-    key = keys.change_key(change.at_ms, change.kind, change.bucket, change.fields.get("queue", ""))
-    batch.put(CHANGES, key, encode_change(change))
 
 
 def _lock(data_dir: Path) -> int:

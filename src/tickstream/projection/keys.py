@@ -12,6 +12,7 @@ byte order is the order of time.
     lateness  minute u32 | stage u8                                                lateness
     failure   at_ms u64 | task_id | 00 | occurrence i64                            failures
     change    at_ms u64 | kind u8 | bucket u16 | queue (UTF-8)                     changes
+    frontier  instant (6 bytes, as a row's) | task_id                              series
     meta      ASCII: `buckets`, `own`, `cluster`, `b` + bucket u16, `o` + bucket u16,     meta
               `n` + state u8 + queue (UTF-8), `q` + bucket u16 + queue (UTF-8)
 
@@ -151,6 +152,16 @@ def attempts_of(task_id: str, occurrence_ts: int) -> tuple[bytes, bytes]:
 def read_attempt_key(key: bytes) -> tuple[str, int, int]:
     """`(task_id, occurrence_ts, number)` of an attempt's key."""
     return *read_row_key(key[:-8]), _NUMBER.unpack_from(key, len(key) - 8)[0]
+
+
+def frontier_key(frontier_ms: int, task_id: str) -> bytes:
+    """Key of what comes behind the last row of a recurring task."""
+    return instant(frontier_ms) + task_id.encode()
+
+
+def read_frontier_key(key: bytes) -> tuple[int, str]:
+    """`(frontier_ms, task_id)` of such a key; ms as far as rows have places of their own."""
+    return read_instant(key), key[6:].decode()
 
 
 # --------------------------------------------------------------------------- counters

@@ -129,6 +129,7 @@ def counts(answers: Answers) -> Answer:
         "periods": periods,
         "totals": {state: sum(period[state] for period in periods) for state in _STATES},
         "next_start": next_start,
+        "exact": all(answer["exact"] for answer in answers),
         **fresh(answers),
     }
 

@@ -14,8 +14,9 @@ import orjson
 
 from tickstream.model import Phase, TaskState
 from tickstream.projection import keys
+from tickstream.projection.beyond import pairs_beyond, rows_beyond
 from tickstream.projection.error_shape import shape
-from tickstream.projection.families import COUNTS, FAMILY_OF, Family
+from tickstream.projection.families import COUNTS, FAMILY_OF, SERIES, UPCOMING, Family
 from tickstream.projection.reader import View
 from tickstream.projection.rows import Attempt, Pulse, Row, TaskRecord
 from tickstream.projection.stored import SUPERSEDED, decode_row
@@ -26,6 +27,8 @@ MAX_VISITED: Final = 20_000
 _CHUNK: Final = 512
 """Rows taken at a time once the first, as many as were asked for, did not suffice."""
 _SUPERSEDED_BYTE: Final = SUPERSEDED[0]
+_EXPANDED: Final = 16
+"""Rows taken at a time of those that no index holds: each is computed."""
 MAX_OCCURRENCES: Final = 100
 """Of one task's answer."""
 MAX_ATTEMPTS: Final = 100
@@ -86,6 +89,8 @@ def rows_in(view: View, window: Window) -> Page:
     families = sorted({FAMILY_OF[state] for state in window.states or FAMILY_OF})
     scan = view.scan_back if window.descending else view.scan
     scans = {family: scan(family, start, end) for family in families}
+    if UPCOMING in scans:
+        scans[SERIES] = pairs_beyond(view, start, end, descending=window.descending)
     found: list[Pair] = []
     visited = 0
     for chunk in _merged(scans, window.limit, window.descending):
@@ -107,8 +112,9 @@ def _merged(scans: dict[Family, Iterator[Pair]], limit: int, descending: bool) -
     while scans or any(waiting.values()):
         for family in list(scans):
             if not waiting[family]:
-                waiting[family] = list(islice(scans[family], size))
-                if len(waiting[family]) < size:
+                few = size if family != SERIES else min(size, _EXPANDED)
+                waiting[family] = list(islice(scans[family], few))
+                if len(waiting[family]) < few:
                     del scans[family]
         # Up to the nearest last key of what is not read to its end, nothing can be missing.
         bound = nearest((waiting[family][-1][0] for family in scans), default=None)
@@ -205,7 +211,7 @@ class Task(NamedTuple):
 def task(view: View, task_id: str) -> Task | None:
     """All that is known of a task; None when nothing is.
 
-    At most MAX_OCCURRENCES finished rows, and MAX_ATTEMPTS of each, the first ones.
+    At most MAX_OCCURRENCES finished rows, the last ones, and MAX_ATTEMPTS of each, the first ones.
     """
     record = view.task(task_id)
     finished = view.finished_of(task_id, MAX_OCCURRENCES)
@@ -240,10 +246,17 @@ def counts(
             yield *keys.read_count_key(key), int(value)
 
 
-def minutes(view: View, first_minute: int, end_minute: int) -> dict[int, dict[Phase, int]]:
-    """Rows by minute and state, for the minutes in [first_minute, end_minute) that have any."""
+def minutes(view: View, first_minute: int, end_minute: int, beyond: int = 0) -> dict[int, dict[Phase, int]]:
+    """Rows by minute and state, for the minutes in [first_minute, end_minute) that have any.
+
+    `beyond`: so many occurrences of recurring tasks that have no rows are counted with them.
+    """
     found: dict[int, dict[Phase, int]] = {}
     for state, minute, _, rows in counts(view, first_minute, end_minute):
         by_state = found.setdefault(minute, {})
         by_state[state] = by_state.get(state, 0) + rows
+    bounds = (keys.instant(minute * keys.MINUTE_MS) for minute in (first_minute, end_minute))
+    for _, row in islice(rows_beyond(view, *bounds), beyond):
+        by_state = found.setdefault(keys.minute_of(row.occurrence_ts), {})
+        by_state[row.state] = by_state.get(row.state, 0) + 1
     return dict(sorted(found.items()))

@@ -132,17 +132,17 @@ class View:
         return None if value is None else decode_task(task_id, value)
 
     def finished_of(self, task_id: str, limit: int) -> list[Row]:
-        """The first `limit` finished rows of a task, shown ones only, by occurrence."""
+        """The last `limit` finished rows of a task, shown ones only, by occurrence."""
         prefix = keys.ended_prefix(task_id)
         rows: list[Row] = []
-        for key, _ in self.scan(ENDED, prefix, prefix + keys.END):
+        for key, _ in self.scan_back(ENDED, prefix, prefix + keys.END):
             _, occurrence = keys.read_ended_key(key)
             value = self._get(FINISHED_ROWS, keys.row_key(task_id, occurrence))
             if value is not None and not (row := decode_row(value)).superseded:
                 rows.append(row)
             if len(rows) == limit:
                 break
-        return rows
+        return rows[::-1]
 
     def attempts(self, task_id: str, occurrence_ts: int, limit: int) -> list[Attempt]:
         """The first `limit` attempts of an occurrence that were noted, in the order of the log."""

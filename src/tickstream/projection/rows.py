@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from tickstream.model import DEFAULT_TERMS, Outcome, Phase, Rev, TaskState
+from tickstream.model import DEFAULT_TERMS, NEVER, Outcome, Phase, Recurrence, Rev, TaskState
 
 
 class Columns(NamedTuple):
@@ -30,6 +30,7 @@ class Definition(NamedTuple):
     columns: Columns
     lease_ms: int = DEFAULT_TERMS.lease_ms
     """Without a heartbeat for that long a claimed run is lost."""
+    recurrence: Recurrence | None = None
 
 
 class Row(NamedTuple):
@@ -104,6 +105,26 @@ class Pulse(NamedTuple):
     note: str
 
 
+def waiting(task_id: str, occurrence_ts: int, phase: Phase, definition: Definition) -> Row:
+    """The row of an occurrence that was not dispatched yet."""
+    return Row(
+        task_id,
+        occurrence_ts,
+        phase,
+        *definition.columns,
+        attempt=0,
+        worker="",
+        decided_ms=NEVER,
+        fetched_ms=NEVER,
+        started_ms=NEVER,
+        ended_ms=NEVER,
+        retry_at_ms=NEVER,
+        error="",
+        rev_offset=definition.rev.offset,
+        rev_item=definition.rev.item,
+    )
+
+
 class LiveRow(NamedTuple):
     """A row that follows from `timers`, and whether it is the one shown for its occurrence."""
 
@@ -117,6 +138,17 @@ class TaskRecord(NamedTuple):
     definition: Definition | None
     state: TaskState | None
     live: tuple[LiveRow, ...]
+    frontier: int = NEVER
+    """Of a recurring task: the last occurrence that has a row while more may follow; NEVER: none may."""
+
+
+class Coming(NamedTuple):
+    """What the occurrences of a recurring task that have no row yet follow from."""
+
+    definition: Definition
+    last_local: int | None
+    """The last occurrence that COUNT leaves (Extras.last_local)."""
+    paused: bool
 
 
 NO_TASK: Final = TaskRecord(None, None, ())

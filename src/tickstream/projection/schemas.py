@@ -169,6 +169,10 @@ SCHEMAS: Final = {
         periods=_list(_object(start_ms=_MS, **_PER_STATE)),
         totals=_object(**_PER_STATE),
         next_start={**_MS_OR_NULL, "description": "rows were too many to count one by one: go on from here"},
+        exact={
+            "type": "boolean",
+            "description": "false: of recurring tasks there are more than are expanded",
+        },
         **_FRESH,
     ),
     "Forecast": _object(

@@ -31,6 +31,7 @@ from tickstream.projection.rows import Change, ChangeKind
 from tickstream.projection.snapshot import encode_snapshot
 from tickstream.projection.steps import BucketBuffer
 from tickstream.projection.watch import Watch
+from tickstream.recurrence import tzdata_version
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 
@@ -75,7 +76,7 @@ def run_projection(
         if buckets is not None and buckets[-1] >= size:
             raise InvalidInput(f"bucket {buckets[-1]}: there are {size}, numbered from 0")
         own = tuple(buckets or ())
-        identity = Identity(admin.topic_ids([names.timers, names.history]), size, own)
+        identity = Identity(admin.topic_ids([names.timers, names.history]), size, own, tzdata_version())
         with IndexWriter(data_dir, identity) as index:
             try:
                 with Watch(admin, names, clock) as watch:

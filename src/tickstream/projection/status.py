@@ -21,6 +21,8 @@ from tickstream.projection.stored import decode_failure, decode_histogram, decod
 LATENESS_MINUTES: Final = 5
 CHART_MINUTES: Final = 60
 RECENT_FAILURES: Final = 20
+MAX_BEYOND: Final = 5_000
+"""Occurrences of recurring tasks without rows that the minutes count."""
 MAX_OVERDUE_ROWS: Final = 2_000
 """Overdue rows of the minute under way that are counted one by one; earlier minutes have counters."""
 
@@ -39,6 +41,7 @@ def status(view: View, fresh: Freshness) -> dict[str, Any]:
                 view,
                 keys.minute_of(fresh.as_of) - CHART_MINUTES,
                 keys.minute_of(fresh.as_of) + CHART_MINUTES + 1,
+                MAX_BEYOND,
             )
         ),
         "failures": _failures(view),

@@ -198,4 +198,5 @@ def definition_of(value: bytes) -> Definition:
         columns = Columns(command.queue, "", {})
     else:
         columns = Columns(command.queue, body.handler, body.labels)
-    return Definition(spec.rev, columns, (command.options.terms or DEFAULT_TERMS).lease_ms)
+    options = command.options
+    return Definition(spec.rev, columns, (options.terms or DEFAULT_TERMS).lease_ms, options.recurrence)

@@ -7,16 +7,31 @@ by a person.
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Final
 
 import orjson
 
-from tickstream.model import NEVER, Outcome, Phase, Rev, RunState, TaskState
+from tickstream.model import (
+    NEVER,
+    NO_EXTRAS,
+    Extras,
+    Misfire,
+    Outcome,
+    Overlap,
+    Phase,
+    Recurrence,
+    RecurrenceKind,
+    Rev,
+    RunState,
+    TaskState,
+)
 from tickstream.projection.rows import (
     Attempt,
     Change,
     ChangeKind,
     Columns,
+    Coming,
     Definition,
     Failure,
     LiveRow,
@@ -26,9 +41,10 @@ from tickstream.projection.rows import (
     QueueSetting,
     Row,
     TaskRecord,
+    waiting,
 )
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 """Of keys and values together; a database of another version is built anew."""
 SUPERSEDED: Final = b"!"
 """What the value of a superseded row begins with."""
@@ -119,7 +135,7 @@ def encode_task(record: TaskRecord) -> bytes:
     definition, state = record.definition, record.state
     return orjson.dumps(
         [
-            definition and [*definition.rev, *definition.columns, definition.lease_ms],
+            definition and _definition_list(definition),
             state
             and [
                 *state.rev,
@@ -128,17 +144,23 @@ def encode_task(record: TaskRecord) -> bytes:
                 [_run_list(run) for run in state.runs],
                 state.outcome and state.outcome.value,
                 state.ended_ms,
+                None if state.extras == NO_EXTRAS else state.extras._asdict(),
             ],
-            [[live.row.occurrence_ts, int(live.shown), _row_list(live.row)] for live in record.live],
+            [
+                [live.row.occurrence_ts, int(live.shown), _live_list(live.row, definition)]
+                for live in record.live
+            ],
+            record.frontier,
         ]
     )
 
 
 def decode_task(task_id: str, value: bytes) -> TaskRecord:
     """What `encode_task` wrote."""
-    d, s, live = orjson.loads(value)
+    d, s, live, frontier = orjson.loads(value)
+    definition = None if d is None else _definition(d)
     return TaskRecord(
-        d and Definition(Rev(d[0], d[1]), Columns(d[2], d[3], d[4]), d[5]),
+        definition,
         s
         and TaskState(
             Rev(s[0], s[1]),
@@ -148,9 +170,60 @@ def decode_task(task_id: str, value: bytes) -> TaskRecord:
             s[5] and Outcome(s[5]),
             s[6],
             (),
+            extras=NO_EXTRAS if s[7] is None else _extras(s[7]),
         ),
-        tuple(LiveRow(_row(task_id, occurrence, row), bool(shown)) for occurrence, shown, row in live),
+        tuple(LiveRow(_live(task_id, at, row, definition), bool(shown)) for at, shown, row in live),
+        frontier,
     )
+
+
+def _definition_list(definition: Definition) -> list[Any]:
+    recurrence = definition.recurrence
+    plain = recurrence and [
+        part.value if isinstance(part, Enum) else list(part) if isinstance(part, tuple) else part
+        for part in recurrence
+    ]
+    return [*definition.rev, *definition.columns, definition.lease_ms, plain]
+
+
+def _definition(v: list[Any]) -> Definition:
+    r = v[6] and Recurrence(*v[6])
+    recurrence = r and r._replace(
+        kind=RecurrenceKind(r.kind),
+        rdate=tuple(r.rdate),
+        exdate=tuple(r.exdate),
+        misfire=Misfire(r.misfire),
+        overlap=Overlap(r.overlap),
+    )
+    return Definition(Rev(v[0], v[1]), Columns(v[2], v[3], v[4]), v[5], recurrence)
+
+
+def _live_list(row: Row, definition: Definition | None) -> Any:
+    """A row that waits follows from the definition beside it: a recurring task has many of them."""
+    if definition is not None and row == waiting(row.task_id, row.occurrence_ts, row.state, definition):
+        return row.state.value
+    return _row_list(row)
+
+
+def _live(task_id: str, occurrence_ts: int, v: Any, definition: Definition | None) -> Row:
+    if definition is not None and isinstance(v, str):
+        return waiting(task_id, occurrence_ts, _PHASES[v], definition)
+    return _row(task_id, occurrence_ts, v)
+
+
+def encode_coming(coming: Coming) -> bytes:
+    """The value of a frontier."""
+    return orjson.dumps([_definition_list(coming.definition), coming.last_local, coming.paused])
+
+
+def decode_coming(value: bytes) -> Coming:
+    """What `encode_coming` wrote."""
+    definition, last_local, paused = orjson.loads(value)
+    return Coming(_definition(definition), last_local, paused)
+
+
+def _extras(fields: dict[str, Any]) -> Extras:
+    return Extras(**fields | {name: tuple(v) for name, v in fields.items() if isinstance(v, list)})
 
 
 def _run_list(run: RunState) -> list[Any]:
@@ -158,7 +231,8 @@ def _run_list(run: RunState) -> list[Any]:
 
 
 def _run(v: list[Any]) -> RunState:
-    return RunState(*v)._replace(rev=Rev(*v[2]), holder=bytes.fromhex(v[4]))
+    run = RunState(*v)
+    return run._replace(rev=Rev(*v[2]), holder=bytes.fromhex(v[4]), places=tuple(run.places))
 
 
 def encode_attempt(attempt: Attempt) -> bytes:
