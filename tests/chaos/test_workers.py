@@ -25,6 +25,7 @@ from tests.kafka.lease_kit import (
 )
 from tickstream.model import Outcome, ReportKind
 from tickstream.ops.processes import ManagedProcess
+from tickstream.worker.intake import HOLD_S, ROUNDS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.chaos]
 
@@ -33,6 +34,8 @@ RATE_PER_S = 500
 AHEAD_MS = 4_000
 """How far ahead tasks are scheduled while workers come and go."""
 GRACE_S = 2
+GATE_MS = 20
+"""So often a run that waits for a file looks for it."""
 BEYOND = "beyond the grace"
 
 
@@ -159,6 +162,34 @@ def test_a_rolling_restart_of_four_workers_wastes_no_attempt_but_what_exceeds_th
     twice = {task_id: sorted(ids) for task_id, ids in runs.items() if len(ids) > 1}
     assert Counter((h.attempt, h.outcome) for h in history) == {(1, Outcome.SUCCEEDED): len(tasks)}
     assert not twice, f"{len(twice)} ran twice: {list(twice.items())[:5]}"
+
+
+def test_where_all_are_full_a_slot_that_comes_free_has_work_soon(crew: Crew, gate: Path) -> None:
+    crew.wait_active(crew.dispatcher("dispatcher"))
+    slots = ["--concurrency=2"]
+    with crew.workers("default", "a", "b", options=slots) as workers:
+        for n in range(4):
+            crew.put(app.until_open.bind(str(gate)), f"long {n}", "default")
+        long = {f"long {n}" for n in range(4)}
+        crew.reports_until(lambda seen: long <= of_kind(seen, ReportKind.CLAIMED))
+        waiting = {f"waiting {n}" for n in range(4)}
+        for task_id in waiting:
+            crew.put(app.noop.bind(), task_id, "default")
+        # Each has been everywhere by then.
+        crew.reports_until(
+            lambda seen: (
+                waiting
+                <= {r.task_id for _, r in seen if r.kind is ReportKind.RELEASED and r.attempt > ROUNDS}
+            )
+        )
+        gate.touch()
+        opened_ms = now_ms()
+        ended = [h for h in crew.outcomes(*waiting) if h.outcome.terminal]
+        assert all(worker.returncode is None for worker in workers)
+    late = sorted(h.started_ms - opened_ms for h in ended)
+    show("all full, then free", late_ms=late)
+    # With pauses at the dispatcher it was up to 10 s.
+    assert late[-1] < 1_000 * HOLD_S + GATE_MS + PROMISE_MS
 
 
 @contextmanager

@@ -166,6 +166,23 @@ class TestHandBacks:
         worker.take().succeed()
         assert outcomes(tick) == [Outcome.SUCCEEDED]
 
+    def test_what_a_worker_held_is_sent_on_at_once_and_its_pauses_stay_what_they_were(
+        self, tick: Harness, worker: HarnessWorker
+    ) -> None:
+        worker.take().release()
+        tick.advance(timedelta(milliseconds=RELEASE_MS[0]))
+        for attempt in (2, 3, 4):
+            run = worker.take()
+            assert run.work.attempt == attempt
+            run.release(pause_ms=0)
+            tick.tick()
+        worker.take().release()
+        tick.advance(timedelta(milliseconds=2 * RELEASE_MS[0] - 1))
+        assert tick.work() == ()
+        tick.advance(timedelta(milliseconds=1))
+        worker.take().succeed()
+        assert outcomes(tick) == [Outcome.SUCCEEDED]
+
     def test_attempts_visit_every_partition_before_they_come_back(self) -> None:
         for buckets in range(1, 70):
             for bucket in (0, buckets - 1):

@@ -4,16 +4,17 @@ import random
 
 import pytest
 
-from tickstream.worker.intake import BOUNCE_S, BUSY_S, MOST_BOUNCES, RESERVE_S, Bounces, Waiting
+from tickstream.worker.intake import BOUNCE_S, BUSY_S, HELD, HOLD_S, MOST_BOUNCES, RESERVE_S, Bounces, Waiting
 
 
 class Item:
-    def __init__(self) -> None:
+    def __init__(self, patient: bool = False) -> None:
         self.begun = False
+        self.patient = patient
 
 
-def items(count: int) -> list[Item]:
-    return [Item() for _ in range(count)]
+def items(count: int, patient: bool = False) -> list[Item]:
+    return [Item(patient) for _ in range(count)]
 
 
 def test_beyond_the_reserve_work_goes_back_after_150_ms_and_all_of_it_after_500() -> None:
@@ -45,6 +46,33 @@ def test_what_comes_to_an_empty_line_has_not_waited() -> None:
     assert waiting.overdue(10.1) == []
     waiting.add([second], 99.0)
     assert waiting.overdue(99.1) == []
+
+
+def test_what_was_in_many_places_is_held_where_all_slots_are_busy_some_a_slot() -> None:
+    waiting: Waiting[Item] = Waiting(2)
+    new, old = items(1), items(3, patient=True)
+    waiting.add([*new, *old], 10.0)
+    assert waiting.overdue(10.0 + BUSY_S) == old[1:]
+    # The others go back now, but for what may wait here.
+    assert waiting.overdue(10.0 + RESERVE_S) == new
+    assert waiting.stalled
+    assert waiting.held == 1
+    later = [*items(1), *items(2 * HELD, patient=True)]
+    assert waiting.turned_away(later, 11.0) == [later[0], later[-1]]
+    assert waiting.held == 2 * HELD
+
+
+def test_what_is_held_starts_in_the_next_free_slot_or_moves_on_after_its_time() -> None:
+    waiting: Waiting[Item] = Waiting(3)
+    held = items(3, patient=True)
+    assert waiting.turned_away(held[:2], 10.0) == []
+    assert waiting.turned_away(held[2:], 11.0) == []
+    held[0].begun = True
+    assert waiting.held == 2
+    assert waiting.rested(10.0 + HOLD_S - 0.01) == []
+    assert waiting.rested(10.0 + HOLD_S) == [held[1]]
+    assert waiting.rested(11.0 + HOLD_S) == [held[2]]
+    assert waiting.held == 0
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -57,7 +57,7 @@ def apply_report(task: Task, report: Report, worker: str, now_ms: int, rules: Ru
         case ReportKind.FAILED if _is_out(run, report) and run.holder in (b"", report.run_id):
             return _failed(task, state, run, report, worker, now_ms, rules)
         case ReportKind.RELEASED if _is_out(run, report) and run.holder in (b"", report.run_id):
-            return _released(task, state, run, now_ms, rules)
+            return _released(task, state, run, report.retry_ms, now_ms, rules)
     return Decision(task)
 
 
@@ -140,19 +140,24 @@ def _failed(
     )
 
 
-def _released(task: Task, state: TaskState, run: RunState, now_ms: int, rules: Rules) -> Decision:
-    """Handed back unstarted: the next attempt elsewhere, and no failure."""
+def _released(
+    task: Task, state: TaskState, run: RunState, pause_ms: int, now_ms: int, rules: Rules
+) -> Decision:
+    """Handed back unstarted: the next attempt elsewhere, and no failure.
+
+    `pause_ms`: before that; NEVER: it doubles from one time to the next.
+    """
     if _definition(task, run) is None:
         left = replaced_run(state, run, None)
         return Decision(settle(task, left, Outcome.CANCELLED, now_ms, rules), ended=_cancelled(run))
     first, longest = RELEASE_MS
-    pause = min(longest, first << min(run.releases, 10))
+    pause = pause_ms if pause_ms >= 0 else min(longest, first << min(run.releases, 10))
     waiting = run._replace(
         attempt=run.attempt + 1,
         holder=b"",
         worker="",
         started_ms=NEVER,
-        releases=run.releases + 1,
+        releases=run.releases + (pause_ms < 0),
         retry_at_ms=now_ms + pause,
     )
     return Decision(Task(task.spec, replaced_run(state, run, waiting)))

@@ -66,7 +66,8 @@ class Report(NamedTuple):
     error: str
     """`ExceptionType: message` of a failure, else empty."""
     retry_ms: int = NEVER
-    """Of FAILED: the pause before the next attempt; NEVER: the policy decides; NO_RETRY: give up."""
+    """The pause before the next attempt. Of FAILED: NEVER: the policy decides; NO_RETRY: give up.
+    Of RELEASED: NEVER: it doubles; 0: it was waited for already."""
     result: bytes = b""
     """Of SUCCEEDED: what the handler returned, as JSON, at most 4 KiB."""
     progress: int = NEVER

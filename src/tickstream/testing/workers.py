@@ -102,9 +102,9 @@ class HarnessRun:
         """Report a failure."""
         self._say(ReportKind.FAILED, error, retry_ms)
 
-    def release(self) -> None:
-        """Hand it back unstarted."""
-        self._say(ReportKind.RELEASED)
+    def release(self, pause_ms: int = NEVER) -> None:
+        """Hand it back unstarted. `pause_ms`: before it is sent out again, NEVER: as the dispatcher has it."""
+        self._say(ReportKind.RELEASED, retry_ms=pause_ms)
 
     def _say(self, kind: ReportKind, error: str = "", retry_ms: int = NEVER) -> None:
         now = self._harness.clock.wall_ms()

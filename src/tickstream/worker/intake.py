@@ -12,6 +12,12 @@ from typing import Final, Generic, Protocol, TypeVar
 _WINDOW_S: Final = 0.05
 BUSY_S: Final = 0.15
 RESERVE_S: Final = 0.5
+ROUNDS: Final = 4
+"""Attempts in as many places after which work that finds all slots busy waits where it is."""
+HELD: Final = 4
+"""Of these, records a slot."""
+HOLD_S: Final = 2.0
+"""How long it does."""
 BOUNCE_S: Final = 0.1
 MOST_BOUNCES: Final = 200
 MOST: Final = 512
@@ -68,6 +74,11 @@ class Startable(Protocol):
         """Whether it waits no longer: it got a slot, or was dropped."""
         ...
 
+    @property
+    def patient(self) -> bool:
+        """Whether it has been in many places by now, so that it may wait in one."""
+        ...
+
 
 R = TypeVar("R", bound=Startable)
 
@@ -79,11 +90,17 @@ class Waiting(Generic[R]):
     and nothing starts. After 150 ms of that everything beyond a reserve of one record a slot goes
     back to where another worker can take it, after 500 ms the reserve too: long jobs here hold up
     nothing that could run elsewhere, and short ones never leave a slot without work.
+
+    What has been in four places and comes to a fifth finds all workers full, most likely. It is held here,
+    four records a slot and 2 s at most, so that a slot that comes free has work at once; then it moves on to
+    the next place without a pause, for it has had one.
     """
 
     def __init__(self, reserve: int) -> None:
         self._reserve = reserve
         self._runs: deque[R] = deque()
+        self._held: deque[tuple[R, float]] = deque()
+        """With the time from which they are, the oldest first."""
         self._since = 0.0
         """Since when nothing has started although something waits."""
         self.stalled = False
@@ -112,7 +129,31 @@ class Waiting(Generic[R]):
         back = list(self._runs)[keep:]
         for _ in back:
             self._runs.pop()
+        return self.turned_away(back, now) if self.stalled else back
+
+    def turned_away(self, runs: Iterable[R], now: float) -> list[R]:
+        """Of these, while the slots stall, those to be given back; the others are held."""
+        room = HELD * self._reserve - self.held
+        back: list[R] = []
+        for run in runs:
+            if run.patient and room > 0:
+                self._held.append((run, now))
+                room -= 1
+            else:
+                back.append(run)
         return back
+
+    def rested(self, now: float) -> list[R]:
+        """Those that were held long enough: to be given back, and sent out again without a pause."""
+        count = sum(since <= now - HOLD_S for _, since in self._held)
+        return [run for run, _ in (self._held.popleft() for _ in range(count)) if not run.begun]
+
+    @property
+    def held(self) -> int:
+        """How many are held. They take up none of the room for what comes."""
+        if self._held:
+            self._held = deque(entry for entry in self._held if not entry[0].begun)
+        return len(self._held)
 
 
 class Bounces:

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from tickstream.clock import Clock
 from tickstream.errors import BrokerUnavailable, MalformedValue, UnknownSchema
 from tickstream.kafka import Consumer, KafkaError, Message, TopicPartition, place, worker_consumer
-from tickstream.model import Report, ReportKind
+from tickstream.model import NEVER, Report, ReportKind
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 from tickstream.worker.arrivals import Arrivals
@@ -116,7 +116,6 @@ class QueueReader:
         """Partitions with a record that only a newer release can read."""
         self._paused = False
         self._full_since: float | None = None
-        self._next_commit = 0.0
         self._revoke_s = REVOKE_S
 
     # ------------------------------------------------------------------ heard from other threads
@@ -191,21 +190,26 @@ class QueueReader:
         """Release what has waited in vain for a slot."""
         now = self._clock.monotonic()
         for waiting in self._waiting.values():
-            for run in waiting.overdue(now):
-                if run.begin():
-                    self._in_slots -= 1
-                    self._release(run)
+            for runs, pause_ms in ((waiting.overdue(now), NEVER), (waiting.rested(now), 0)):
+                for run in runs:
+                    if run.begin():
+                        self._in_slots -= 1
+                        self._release(run, pause_ms)
 
-    def _release(self, run: Run) -> None:
+    def _release(self, run: Run, pause_ms: int = NEVER) -> None:
         """Another worker may take it; its offset may be committed once that is acknowledged."""
         self._bounces.add(self._clock.monotonic())
         run.run_id = self._new_run_id()
-        self._put(run, run.report(ReportKind.RELEASED, self._clock.wall_ms()))
+        self._put(run, run.report(ReportKind.RELEASED, self._clock.wall_ms(), retry_ms=pause_ms))
+
+    @property
+    def _outstanding(self) -> int:
+        return self._in_slots - sum(waiting.held for waiting in self._waiting.values())
 
     def _fetch(self) -> list[Message]:
         """The next records, no more than there is room for; none while there is none."""
         room = min(
-            self._intake.room(self._in_slots),
+            self._intake.room(self._outstanding),
             MAX_UNREPORTED - len(self._in_flight),
             self._bounces.room(self._clock.monotonic()),
         )
@@ -226,7 +230,7 @@ class QueueReader:
             self._full_since = now
         elif not self._paused and now - self._full_since >= PATIENCE_S:
             self._pause()
-        self._wake_at = max(1, self._intake.excess(self._in_slots))
+        self._wake_at = max(1, self._intake.excess(self._outstanding))
         self._wake.clear()
         if len(self._finished) < self._wake_at:
             self._wake.wait(POLL_S)
@@ -258,14 +262,15 @@ class QueueReader:
 
     def _hand_out(self, kind: Kind, runs: list[Run]) -> None:
         """To the slots; or straight back while those have been busy for long."""
-        waiting = self._waiting[kind]
+        waiting, now = self._waiting[kind], self._clock.monotonic()
         if waiting.stalled and self._pool.full(kind, self._queue):
-            for run in runs:
+            for run in waiting.turned_away(runs, now):
                 run.begin()
                 self._release(run)
-            return
-        waiting.stalled = False
-        waiting.add(runs, self._clock.monotonic())
+            runs = [run for run in runs if not run.begun]
+        else:
+            waiting.stalled = False
+            waiting.add(runs, now)
         self._in_slots += len(runs)
         self._pool.submit(kind, runs)
 

@@ -16,6 +16,7 @@ from tickstream.errors import TickstreamError
 from tickstream.model import NEVER, NO_RETRY, Body, Report, ReportKind, Work
 from tickstream.worker.app import MAX_NAME_BYTES
 from tickstream.worker.context import Context, RunLink
+from tickstream.worker.intake import ROUNDS
 from tickstream.worker.lease import Lease, Leased
 
 MAX_ERROR_BYTES: Final = 2_048
@@ -186,6 +187,11 @@ class Run(Leased):
     def begun(self) -> bool:
         """Whether `begin` was true for somebody."""
         return "begin" not in self._open
+
+    @property
+    def patient(self) -> bool:
+        """Whether earlier attempts were in many places, so that it may wait in one."""
+        return self.work.attempt > ROUNDS
 
     def start(self, run_id: bytes, clock: Clock, link: RunLink | None) -> Context:
         """It is executed from now on."""
