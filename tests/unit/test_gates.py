@@ -156,6 +156,14 @@ def test_of_tasks_with_one_limit_key_one_is_in_flight_at_a_time(tick: Harness) -
     assert tick.phase(ids[2]) is Phase.SUCCEEDED
 
 
+def test_a_limit_key_is_an_argument_of_schedule_and_checked(tick: Harness) -> None:
+    for n in range(2):
+        tick.client.schedule(f"{{b}}{n}", run_at=tick.now, payload=b"", handler="h", limit_key="account-7")
+    assert dispatched(tick) == ["{b}0"]
+    with pytest.raises(InvalidInput, match="limit_key='a\\\\n'"):
+        tick.client.schedule("t", run_at=tick.now, payload=b"", handler="h", limit_key="a\n")
+
+
 def test_a_place_is_left_by_a_lease_that_expires_for_good(tick: Harness) -> None:
     first, second = (f"{{b}}{n}" for n in range(2))
     for task_id in (first, second):

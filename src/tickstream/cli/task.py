@@ -14,7 +14,7 @@ from tickstream.cli import recurring, standing
 from tickstream.cli.attendance import attendance
 from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, TaskId, Wait, settings_from
 from tickstream.cli.output import Output
-from tickstream.cli.terms import Attempts, Backoff, Lease, Timeout, retry_of, seconds
+from tickstream.cli.terms import Attempts, Backoff, Lease, LimitKey, Timeout, retry_of, seconds
 from tickstream.clock import SystemClock, iso_utc
 from tickstream.errors import InvalidInput
 from tickstream.ops.instants import parse_instant
@@ -73,6 +73,7 @@ def schedule(
     allow_past: Annotated[
         bool, typer.Option("--allow-past", help="Accept an instant that is long gone.")
     ] = False,
+    limit_key: LimitKey = "",
     lease: Lease = None,
     timeout: Timeout = None,
     attempts: Attempts = None,
@@ -129,6 +130,7 @@ def schedule(
         "labels": dict(_label(text) for text in label or ()),
         "if_exists": if_exists.value,
         "allow_past": allow_past,
+        "limit_key": limit_key,
         "lease": seconds(lease),
         "timeout": seconds(timeout),
         "retry": retry_of(attempts, backoff),

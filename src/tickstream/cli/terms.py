@@ -24,6 +24,14 @@ Lease: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+LimitKey: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="KEY",
+        help="Of tasks with the same key one is in flight at a time, within a bucket.",
+        rich_help_panel=_PANEL,
+    ),
+]
 Timeout: TypeAlias = Annotated[
     float | None,
     typer.Option(

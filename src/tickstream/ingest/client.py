@@ -118,7 +118,8 @@ class Client:
 
         What runs: `call`, from a handler's `bind`, or `payload` bytes for the handler named `handler`.
         `queue`: the call's own or "default". `labels`: for filters. A task of that id that still waits is
-        replaced, or kept with `if_exists`="reject". `lease`, `timeout` and `retry` (without `never` and
+        replaced, or kept with `if_exists`="reject". Of tasks with the same `limit_key` one is in flight at a
+        time, within a bucket: ids with one `{tag}` share one. `lease`, `timeout` and `retry` (without `never` and
         `when`) stand in for those of the call's handler.
 
         Returns at once with a Submission, whose `receipt()` waits for the acknowledgement; with

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Unpack, cast
 
 from tickstream.codec import ScheduleFrame
-from tickstream.errors import InvalidInput, NaiveDatetime, PayloadTooLarge
+from tickstream.errors import InvalidInput, InvalidTaskId, NaiveDatetime, PayloadTooLarge
 from tickstream.ingest.recurring import RECURRING, Recurring, recurrence_from
 from tickstream.model import (
     DEFAULT_OPTIONS,
@@ -62,6 +62,7 @@ class Item(NamedTuple):
     """None: those of the call's handler; `overridden(…)` makes others."""
     recurrence: Recurrence | None = None
     """In place of an instant; `recurring(every=…, …)` makes one."""
+    limit_key: str = ""
 
 
 class ScheduleRequest(Recurring, total=False):
@@ -76,6 +77,7 @@ class ScheduleRequest(Recurring, total=False):
     labels: Mapping[str, str] | None
     if_exists: IfExistsLike
     allow_past: bool
+    limit_key: str
     lease: timedelta | None
     timeout: timedelta | None
     retry: Retry | None
@@ -134,6 +136,7 @@ class Requests:
         allow_past: bool,
         terms: RunTerms | None = None,
         recurrence: Recurrence | None = None,
+        limit_key: str = "",
     ) -> Checked:
         """One Item, checked. Raises InvalidInput and its kinds.
 
@@ -158,13 +161,13 @@ class Requests:
         if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
             _refuse_payload(task_id, payload)
         if labels:
-            options = _options(if_exists, allow_past, terms, recurrence)
+            options = _options(if_exists, allow_past, terms, recurrence, limit_key)
             return task_id, when, _frame(handler, queue, labels, options, version), payload
-        kind = handler, queue, if_exists, allow_past, terms, version, recurrence
+        kind = handler, queue, if_exists, allow_past, terms, version, recurrence, limit_key
         try:
             frame = self._frames[kind]
         except (KeyError, TypeError):
-            options = _options(if_exists, allow_past, terms, recurrence)
+            options = _options(if_exists, allow_past, terms, recurrence, limit_key)
             frame = _frame(handler, queue, {}, options, version)
             if len(self._frames) >= _FRAMES_KEPT:
                 self._frames.clear()
@@ -277,15 +280,30 @@ def _refuse_payload(task_id: str, payload: object) -> NoReturn:
 
 
 def _options(
-    if_exists: IfExistsLike, allow_past: bool, terms: RunTerms | None, recurrence: Recurrence | None
+    if_exists: IfExistsLike,
+    allow_past: bool,
+    terms: RunTerms | None,
+    recurrence: Recurrence | None,
+    limit_key: str,
 ) -> Options:
     """DEFAULT_OPTIONS itself when nothing differs: then a command carries none."""
+    if limit_key:
+        try:
+            check_task_id(limit_key)
+        except InvalidTaskId as error:
+            raise InvalidInput(
+                f"limit_key={limit_key!r}: 1-255 bytes of NFC text without control characters"
+            ) from error
     try:
         chosen = if_exists if isinstance(if_exists, IfExists) else IfExists(if_exists.upper())
     except (ValueError, AttributeError) as error:
         raise InvalidInput(f"if_exists={if_exists!r}: it is either 'replace' or 'reject'") from error
     options = Options(
-        chosen, allow_past, terms=None if terms == DEFAULT_TERMS else terms, recurrence=recurrence
+        chosen,
+        allow_past,
+        terms=None if terms == DEFAULT_TERMS else terms,
+        recurrence=recurrence,
+        limit_key=limit_key,
     )
     return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
 
