@@ -35,7 +35,8 @@ def test_a_zombie_is_fenced_and_what_it_had_open_is_aborted(
     with Rig(broker, prefix, tmp_path) as rig:
         zombie = rig.dispatcher("zombie", kill_at=f"{point}:20:STOP")
         rig.wait_active(zombie)
-        due = rig.schedule(TASKS, first_in_ms=200, over_ms=1_500)
+        # Over so long that the twentieth transaction still dispatches where a commit takes its time.
+        due = rig.schedule(TASKS, first_in_ms=200, over_ms=4_000)
         # Stopped between produce and commit, past its session: its lanes go to the heir.
         heir = rig.dispatcher("heir")
         rig.wait_active(heir)

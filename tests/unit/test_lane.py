@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.lane_kit import BUCKETS, COMMANDS_ID, REPORTS_ID, TASK, Bench, World, run
+from tests.unit.lane_kit import BUCKETS, COMMANDS_ID, NAMES, REPORTS_ID, TASK, Bench, World, run
 from tickstream.codec import (
     CLAIM,
     PROGRESS,
     decode_progress,
     decode_verdicts,
+    decode_work,
     encode_batch,
     encode_claim,
     encode_command,
@@ -36,6 +37,7 @@ from tickstream.model import (
     ReportKind,
     Verb,
     VerdictKind,
+    bucket_of,
 )
 from tickstream.settings import LaneSettings
 from tickstream.testing import ManualClock
@@ -210,6 +212,24 @@ class TestTransaction:
         run(lane)
         assert [r.topic for r in bench.world.committed if r.topic.startswith("t.work")] == ["t.work.default"]
         assert run(lane) == []
+
+    @pytest.mark.parametrize("by_ms", [-3_600_000, 3_600_000])
+    def test_a_step_of_the_wall_clock_fires_nothing_twice_and_loses_nothing(
+        self, bench: Bench, by_ms: int
+    ) -> None:
+        lane = bench.take_over()
+        other = next(f"task{n}" for n in range(99) if f"task{n}" != TASK and bucket_of(f"task{n}", 4) == 0)
+        now = bench.clock.wall_ms()
+        bench.world.incoming += [bench.schedule(0, now), bench.schedule(1, now + 60_000, other)]
+        run(lane)
+        run(lane)
+        bench.clock.step(by_ms)
+        for _ in range(120):
+            bench.clock.advance(60_000)
+            run(lane)
+        work = [decode_work(r.value) for r in bench.world.committed if r.topic == NAMES.work("default")]
+        assert [(w.task_id, w.attempt) for w in work] == [(TASK, 1), (other, 1)]
+        assert all(w.decided_ms >= w.occurrence_ts for w in work)
 
     def test_a_late_insert_before_the_reader_is_found(self, bench: Bench) -> None:
         lane = bench.take_over()
