@@ -23,7 +23,7 @@ from tickstream.calendar.values import (
     Status,
     Transparency,
 )
-from tickstream.errors import InvalidEvent
+from tickstream.errors import InvalidEvent, NeverOccurs
 from tickstream.model import check_task_id
 from tickstream.recurrence.civil import DAY, seconds_of, utc_of
 from tickstream.recurrence.grammar import parse_written
@@ -58,8 +58,12 @@ class Expansion:
             raise InvalidEvent(
                 "overrides", [o.recurrence_id for o in event.overrides], "name an occurrence twice"
             )
+        excluded = {_instant("EXDATE", text, self.zone) for text in event.exdate}
+        # EXDATE takes out what was changed, too: so do calendars that delete a changed occurrence.
         self._overridden: Final = sorted(
-            self._override(instant, override, calendar_zone) for instant, override in self._changed.items()
+            self._override(instant, override, calendar_zone)
+            for instant, override in self._changed.items()
+            if instant not in excluded
         )
         lengths = [event.length, *self._own_lengths.values()]
         self._bound_ms: Final = max(_or_day(length, event.all_day).bound_ms() for length in lengths)
@@ -82,18 +86,28 @@ class Expansion:
         changed = [o for o in self._overridden if o.start_ms >= start_ms]
         return merge(self._by_rule(start_ms), changed) if changed else self._by_rule(start_ms)
 
+    def first(self) -> Occurrence | None:
+        """The first occurrence of all by the rule, else the first of the changed ones."""
+        pointer = self._times.first()
+        by_rule = None if pointer is None else next(self._by_rule(pointer.next_occurrence_ts), None)
+        return by_rule or (self._overridden[0] if self._overridden else None)
+
     def next_after(self, instant_ms: int) -> Occurrence | None:
         """The first occurrence that takes place and starts later than `instant_ms`."""
         return next((o for o in self.starting(instant_ms + 1) if not o.cancelled), None)
 
+    def identity(self, recurrence_id: str) -> int:
+        """The instant (ms, UTC) that `Override.recurrence_id` names. Raises InvalidSchedule."""
+        return _instant("RECURRENCE-ID", recurrence_id, self.zone)
+
     def occurrence(self, recurrence_id: str) -> Occurrence | None:
         """The occurrence of that identity, written as `Override.recurrence_id`. Raises InvalidSchedule."""
-        return self.at(_instant("RECURRENCE-ID", recurrence_id, self.zone))
+        return self.at(self.identity(recurrence_id))
 
     def at(self, recurrence_ms: int) -> Occurrence | None:
         """The occurrence whose identity is that instant."""
         if recurrence_ms in self._changed:
-            return next(o for o in self._overridden if o.recurrence_ms == recurrence_ms)
+            return next((o for o in self._overridden if o.recurrence_ms == recurrence_ms), None)
         found = next(self._by_rule(recurrence_ms), None)
         return found if found is not None and found.recurrence_ms == recurrence_ms else None
 
@@ -128,7 +142,11 @@ class Expansion:
         event, zone = self.event, self.zone
         start = instant
         if override.start is not None:
-            zone = _zone_of(override.start, override.zone or event.zone, calendar_zone)
+            # A day in a series of hours, or the other way round, is the calendar's as any other.
+            same_kind = event.all_day is ("T" not in override.start)
+            zone = _zone_of(
+                override.start, override.zone or (event.zone if same_kind else None), calendar_zone
+            )
             start = _instant("start", override.start, zone)
         all_day = event.all_day if override.start is None else "T" not in override.start
         length = _or_day(event.length if override.length is None else override.length, all_day)
@@ -169,8 +187,12 @@ def admit(event: Event, calendar_zone: str | None) -> Event:
         )
     if event.sequence < 0:
         raise InvalidEvent("sequence", event.sequence, "counts from 0")
-    admitted = recurrence.admit(expand(event, calendar_zone).schedule)
-    return replace(event, last=admitted.last) if isinstance(admitted, Rrule) else event
+    expansion = expand(event, calendar_zone)
+    # The rule itself is asked first, so that the error says which of the two leaves nothing.
+    ruled = recurrence.admit(replace(expansion.schedule, exdate=()))
+    if expansion.first() is None:
+        raise NeverOccurs(f"event {event.uid!r}", "every one of its occurrences is taken out by EXDATE")
+    return replace(event, last=ruled.last) if isinstance(ruled, Rrule) else event
 
 
 def within_horizon(expansion: Expansion, start_ms: int, end_ms: int) -> tuple[Occurrence, ...]:
