@@ -329,6 +329,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
                 (INSTANT - 1,),
                 3,
                 INSTANT - 60_000,
+                INSTANT + 34_560_000_000,
             ),
         ),
     ),

@@ -7,6 +7,7 @@ aborts leaves nothing behind: the object is dropped and the same inputs are deci
 from __future__ import annotations
 
 from tickstream.codec import decode_batch, decode_reports, encode_batch, encode_reports
+from tickstream.dispatcher.calendar import Calendars
 from tickstream.dispatcher.decision import (
     NO_TASK,
     Answer,
@@ -68,7 +69,8 @@ class BucketTurn:
         self._work_number = progress.work_number
         self._history_number = progress.history_number
         self._gates = gates.turn(now_ms)
-        self._rules = rules._replace(gates=self._gates)
+        self._calendars = Calendars(bucket, view)
+        self._rules = rules._replace(gates=self._gates, calendars=self._calendars)
         self._now_ms = now_ms
         self._before: dict[str, Task] = {}
         self._after: dict[str, Task] = {}
@@ -270,6 +272,7 @@ class BucketTurn:
         if decision.task is not before:
             self._after[task_id] = decision.task
             self._gates.moved(before.state, decision.task.state)
+            self._calendars.moved(before, decision.task)
             if before.state is not None and before.state.extras.faulted:
                 # Resumed, if it is well now: its runs are waited for again.
                 self._leases.extend(leases_of(task_id, decision.task))

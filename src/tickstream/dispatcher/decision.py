@@ -71,6 +71,34 @@ class _NoGates:
 NO_GATES: Final = _NoGates()
 
 
+class Judged(NamedTuple):
+    """Whether a calendar's event may have its time."""
+
+    refusal: VerdictKind | None
+    """CONFLICT or REJECTED; None: it may."""
+    detail: str
+    busy_until_ms: int
+
+
+class Bookings(Protocol):
+    """Whose time is taken: calendar.py."""
+
+    def judge(self, command: Command, now_ms: int) -> Judged:
+        """Look whether the time of the event that the command carries is free. Raises InvalidInput for a bad one."""
+        ...
+
+
+class _NoCalendars:
+    """Nobody keeps any."""
+
+    def judge(self, command: Command, now_ms: int) -> Judged:
+        del command, now_ms
+        return Judged(VerdictKind.REJECTED, "no calendars are kept here", NEVER)
+
+
+NO_CALENDARS: Final = _NoCalendars()
+
+
 class Rules(NamedTuple):
     """What decisions depend on besides the task and the event."""
 
@@ -78,6 +106,7 @@ class Rules(NamedTuple):
     queues: frozenset[str]
     """Queues that exist."""
     gates: Admission = NO_GATES
+    calendars: Bookings = NO_CALENDARS
 
 
 class Sent(NamedTuple):
@@ -175,6 +204,9 @@ def settle(task: Task, state: TaskState, outcome: Outcome, now_ms: int, rules: R
     """`state` after an end: as it is while something waits or runs, else a stub, or nothing."""
     if state.next_occurrence_ts != NEVER or state.runs or state.extras.queued:
         return Task(task.spec, state)
+    if state.extras.busy_until_ms != NEVER and outcome is not Outcome.CANCELLED:
+        # What a calendar's event took up stays taken, and known, until somebody removes it.
+        return Task(task.spec, state._replace(outcome=outcome, ended_ms=now_ms))
     retention = rules.settings.done_retention_ms
     if retention == 0:
         return NO_TASK

@@ -11,6 +11,7 @@ from tickstream.clock import iso_utc
 from tickstream.codec import decode_command
 from tickstream.dispatcher import recurring
 from tickstream.dispatcher.answers import answer_of, refuse, remembered
+from tickstream.dispatcher.calendar import move_horizon
 from tickstream.dispatcher.cancelling import cancel
 from tickstream.dispatcher.decision import (
     NO_TASK,
@@ -19,6 +20,7 @@ from tickstream.dispatcher.decision import (
     Decision,
     Dispatch,
     Ended,
+    Judged,
     Rules,
     Sent,
     Task,
@@ -72,9 +74,16 @@ def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision
         )
     match sent.command.verb:
         case Verb.SCHEDULE:
-            return _schedule(task, sent, rules)
+            return _schedule(task, sent, now_ms, rules)
         case Verb.CANCEL:
             return cancel(task, sent.command, now_ms, rules)
+        case Verb.RESCHEDULE if state is not None and state.extras.busy_until_ms != NEVER:
+            return refuse(
+                task,
+                sent.command,
+                VerdictKind.REJECTED,
+                "it is a calendar's event: change it in its calendar",
+            )
         case Verb.RESCHEDULE:
             return reschedule(task, sent, rules)
         case Verb.TRIGGER:
@@ -87,7 +96,7 @@ def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision
             raise AssertionError(f"{other} is no command of a task")
 
 
-def _schedule(task: Task, sent: Sent, rules: Rules) -> Decision:
+def _schedule(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
     command, state = sent.command, task.state
     objection = _objection(command, sent.appended_ms, rules)
     if objection:
@@ -101,7 +110,12 @@ def _schedule(task: Task, sent: Sent, rules: Rules) -> Decision:
     if exists and state is not None and command.options.if_exists is IfExists.REJECT:
         return refuse(task, command, VerdictKind.REJECTED, f"the task exists ({state.phase.value})")
     try:
-        return _define(task, sent, kind)
+        if not command.options.event:
+            return _define(task, sent, kind)
+        judged = rules.calendars.judge(command, now_ms)
+        if judged.refusal is not None:
+            return refuse(task, command, judged.refusal, judged.detail)
+        return _define(task, sent, kind, judged)
     except InvalidInput as error:
         return refuse(task, command, VerdictKind.REJECTED, str(error))
 
@@ -130,7 +144,7 @@ def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
     return "" if command.options.recurrence else instant_objection(command, appended_ms, rules)
 
 
-def _define(task: Task, sent: Sent, kind: VerdictKind) -> Decision:
+def _define(task: Task, sent: Sent, kind: VerdictKind, judged: Judged | None = None) -> Decision:
     """The command becomes the task's definition; what ran, and what was answered, is kept.
 
     An attempt that was only waited for is not made under another definition: the occurrence ends. Raises
@@ -149,6 +163,7 @@ def _define(task: Task, sent: Sent, kind: VerdictKind) -> Decision:
         skips, _ = fallen_due(
             command.task_id, task, sent.appended_ms, "replaced: the task was, before its turn"
         )
+    extras = start.extras._replace(busy_until_ms=NEVER if judged is None else judged.busy_until_ms)
     out, called_off = without_waiting(task)
     state = TaskState(
         rev=sent.rev,
@@ -158,10 +173,10 @@ def _define(task: Task, sent: Sent, kind: VerdictKind) -> Decision:
         outcome=None,
         ended_ms=NEVER,
         recent=recent_of(task),
-        extras=start.extras,
+        extras=NO_EXTRAS if extras == NO_EXTRAS else extras,
     )
     after = Task(TaskSpec(sent.rev, sent.encoded, kind), state)
-    answer = answer_of(after, kind, start.next_occurrence_ts)
+    answer = answer_of(after, kind, start.next_occurrence_ts, "" if judged is None else judged.detail)
     return Decision(after, also_ended=(*called_off, *skips), answer=answer)
 
 
@@ -178,6 +193,8 @@ def apply_due(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int, 
     spec, state = task
     if entry.kind is DueKind.FORGET:
         return _forget(task, entry, now_ms, applied_before_ms)
+    if entry.kind is DueKind.HORIZON:
+        return move_horizon(task, now_ms)
     if entry.kind is DueKind.RETRY:
         return _retry(task, entry, now_ms)
     if (

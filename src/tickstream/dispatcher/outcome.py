@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+from tickstream.dispatcher.calendar import CalendarView
 from tickstream.dispatcher.decision import Lease, Task
 from tickstream.dispatcher.gates import GateTurn
 from tickstream.model import (
@@ -23,7 +24,7 @@ from tickstream.model import (
 )
 
 
-class TaskView(Protocol):
+class TaskView(CalendarView, Protocol):
     """The tasks of one bucket as the store has them."""
 
     def spec(self, bucket: int, task_id: str) -> TaskSpec | None: ...

@@ -43,6 +43,7 @@ from tickstream.settings import Settings, dashboard_url
 from tickstream.topics import TopicNames
 
 if TYPE_CHECKING:
+    from tickstream.ingest.calendar import Calendar
     from tickstream.recurrence import Previewed
 
 CANCEL_TIMEOUT: Final = timedelta(seconds=10)
@@ -203,6 +204,17 @@ class Client:
         when = instant_ms("run_at", run_at, run_at_ts)
         command = task_command(self._ids.next(), Verb.RESCHEDULE, task_id, when, allow_past)
         return self._about(command, timeout)
+
+    def calendar(self, calendar: str, *, zone: str = "UTC", timeout: timedelta = CANCEL_TIMEOUT) -> Calendar:
+        """A calendar by its id, as "room-7"; `zone` is that of its days and floating times.
+
+        Each call on it waits for its verdict, at most `timeout`. Raises InvalidEvent, UnknownZone.
+        """
+        from tickstream.ingest.calendar import Calendar
+
+        return Calendar(
+            calendar, zone, self._requests, self._ids.next, lambda command: self._about(command, timeout)
+        )
 
     @property
     def queues(self) -> QueueCommands:

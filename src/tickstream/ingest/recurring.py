@@ -98,9 +98,9 @@ def _recurrence(kind: str, given: Mapping[str, Any]) -> Recurrence:
             raise InvalidSchedule("rrule", given["rrule"], "needs start=, where it begins (its DTSTART)")
         return common._replace(
             rule=given["rrule"],
-            start=_local("start", given["start"], zone),
-            rdate=tuple(_local("rdate", moment, zone) for moment in given.get("rdate", ())),
-            exdate=tuple(_local("exdate", moment, zone) for moment in given.get("exdate", ())),
+            start=local_text("start", given["start"], zone),
+            rdate=tuple(local_text("rdate", moment, zone) for moment in given.get("rdate", ())),
+            exdate=tuple(local_text("exdate", moment, zone) for moment in given.get("exdate", ())),
         )
     start_ms = _instant("start", given["start"], zone) if "start" in given else 0
     if kind == "cron":
@@ -135,7 +135,7 @@ def _instant(name: str, moment: Moment, zone: str) -> int:
     return wall_clock_instant(zone, datetime.fromisoformat(_written(name, moment))) * 1_000
 
 
-def _local(name: str, moment: Moment, zone: str) -> str:
+def local_text(name: str, moment: Moment, zone: str) -> str:
     """The moment as a rule has it: what the zone's clock shows, or a date."""
     if not isinstance(moment, datetime):
         return moment if isinstance(moment, str) and moment.endswith("Z") else _written(name, moment)

@@ -114,6 +114,8 @@ class Extras(NamedTuple):
     """Occurrences skipped since the last dispatch."""
     resumed_ms: int = NEVER
     """When the last pause ended: what had fallen due by then was missed because of it."""
+    busy_until_ms: int = NEVER
+    """Of a calendar's event: up to where its time is kept for the conflict check, the horizon."""
 
 
 NO_EXTRAS: Final = Extras()
@@ -166,6 +168,8 @@ class DueKind(IntEnum):
     """Drop the stub of an ended task."""
     RETRY = 2
     """Dispatch the next attempt of the occurrence."""
+    HORIZON = 3
+    """Look further ahead for a calendar's event."""
 
 
 class DueEntry(NamedTuple):

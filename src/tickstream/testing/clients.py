@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Unpack
 
+from tickstream.ingest.calendar import Calendar
 from tickstream.ingest.queues import QueueCommands
 from tickstream.ingest.recurring import Recurring
 from tickstream.ingest.request import (
@@ -41,6 +42,10 @@ class HarnessClient:
         """As Client.schedule with wait. Raises InvalidInput and its kinds."""
         checked = self._requests.checked(*item_of(task_id, **request))
         return self._send(schedule_command(self._harness.new_id(), checked))
+
+    def calendar(self, calendar: str, *, zone: str = "UTC") -> Calendar:
+        """As Client.calendar."""
+        return Calendar(calendar, zone, self._requests, self._harness.new_id, self._send)
 
     def preview(
         self, *, after: datetime | None = None, count: int = 10, **asked: Unpack[Recurring]

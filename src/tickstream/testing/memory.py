@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
+from tickstream.calendar import MemoryOccupancy
 from tickstream.dispatcher.decision import NO_TASK, Task
 from tickstream.dispatcher.outcome import BucketOutcome
 from tickstream.model import DueEntry, TaskSpec, TaskState
 from tickstream.timer_store import due_entries, held_entry
+from tickstream.timer_store.busy_time import busy_time_of, takes_other_time
 
 
 class MemoryTimers:
@@ -19,6 +21,9 @@ class MemoryTimers:
         """(at_ms, bucket, entry), sorted."""
         self._held: dict[tuple[int, str], list[DueEntry]] = {}
         """(bucket, gate) → what waits there, sorted."""
+
+        self._busy: dict[tuple[int, str], MemoryOccupancy] = {}
+        """(bucket, calendar) → what is taken."""
 
     def spec(self, bucket: int, task_id: str) -> TaskSpec | None:
         """What was asked of the task."""
@@ -58,12 +63,23 @@ class MemoryTimers:
                 self._held[outcome.bucket, was.gate].remove(was.due)
             if waits is not None:
                 insort(self._held.setdefault((outcome.bucket, waits.gate), []), waits.due)
+            self._move_busy(outcome.bucket, before, task)
             if task == NO_TASK:
                 self._tasks.pop((outcome.bucket, task_id), None)
             else:
                 self._tasks[outcome.bucket, task_id] = task
         for entry in outcome.stale:
             self._drop(outcome.bucket, entry)
+
+    def occupancy(self, bucket: int, calendar: str) -> MemoryOccupancy:
+        """The busy time of one calendar."""
+        return self._busy.setdefault((bucket, calendar), MemoryOccupancy())
+
+    def _move_busy(self, bucket: int, before: Task, after: Task) -> None:
+        if takes_other_time(*before, *after):
+            old, new = busy_time_of(*before), busy_time_of(*after)
+            self.occupancy(bucket, old.calendar).remove(old.stretches)
+            self.occupancy(bucket, new.calendar).add(new.stretches)
 
     def _drop(self, bucket: int, entry: DueEntry) -> None:
         row = (entry.at_ms, bucket, entry)

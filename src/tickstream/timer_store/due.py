@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tickstream.model import NEVER, DueEntry, DueKind, TaskSpec, TaskState
+
+_DAY_MS: Final = 86_400_000
+HORIZON_MS: Final = 400 * _DAY_MS
+"""How far ahead the time of a calendar's events is kept, and looked at when one is taken."""
+HORIZON_STEP_MS: Final = 30 * _DAY_MS
+"""How often the horizon is moved on: of what is asked for, at least the next 370 days are looked at."""
 
 
 class HeldEntry(NamedTuple):
@@ -37,12 +43,19 @@ def due_entries(task_id: str, spec: TaskSpec | None, state: TaskState | None) ->
         if run.retry_at_ms != NEVER and run.rev == spec.rev
     ]
     extras = state.extras
+    if extras.busy_until_ms != NEVER:
+        entries.append(DueEntry(horizon_due_ms(extras.busy_until_ms), DueKind.HORIZON, task_id, NEVER))
     if not extras.paused and not extras.held:
         if extras.queued and not state.runs:
             entries.append(_turn(task_id, state))
         if state.next_occurrence_ts != NEVER:
             entries.append(_fire(task_id, state))
     return tuple(entries)
+
+
+def horizon_due_ms(busy_until_ms: int) -> int:
+    """When an event's horizon is moved on: a month after it was set."""
+    return busy_until_ms - HORIZON_MS + HORIZON_STEP_MS
 
 
 def held_entry(task_id: str, spec: TaskSpec | None, state: TaskState | None) -> HeldEntry | None:

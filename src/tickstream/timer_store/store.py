@@ -20,6 +20,8 @@ from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch
 from tickstream.codec import decode_queue, decode_spec, decode_state
 from tickstream.errors import StoreRefused
 from tickstream.model import DueEntry, QueueState, TaskSpec, TaskState
+from tickstream.timer_store.busy import StoredOccupancy, busy_key, busy_value, calendar_prefix
+from tickstream.timer_store.busy_time import BusyTime, busy_time_of, takes_other_time
 from tickstream.timer_store.due import HeldEntry, due_entries, held_entry, is_watched
 from tickstream.timer_store.keys import (
     bucket_prefix,
@@ -36,7 +38,7 @@ from tickstream.timer_store.keys import (
 from tickstream.timer_store.rocks import check, failed_by, opening_error, statuses, store_options
 from tickstream.timer_store.values import BucketMeta, StoreSizes, TaskChange
 
-_FAMILIES: Final = ("spec", "state", "due", "held", "inflight", "queues", "meta")
+_FAMILIES: Final = ("spec", "state", "due", "held", "inflight", "busy", "queues", "meta")
 _FAR: Final = 2**63
 _NO_QUEUES: Final[Mapping[str, bytes]] = MappingProxyType({})
 
@@ -183,6 +185,10 @@ class TimerStore:
         states = (decode_queue(self._get("queues", key) or b"") for key in self._keys("queues", first, end))
         return {state.queue: state for state in states}
 
+    def occupancy(self, bucket: int, calendar: str) -> StoredOccupancy:
+        """The busy time of one calendar. Moving its cursors raises StoreCorrupted, StoreFailed."""
+        return StoredOccupancy(self._family["busy"], calendar_prefix(bucket, calendar), check)
+
     def tasks(self, bucket: int) -> Iterator[tuple[str, TaskState]]:
         """Every task of the bucket that has a state. Raises StoreCorrupted."""
         read = ReadOptions()
@@ -261,6 +267,9 @@ class TimerStore:
                 held_entry(change.task_id, change.old_spec, change.old_state),
                 held_entry(change.task_id, change.new_spec, change.new_state),
             )
+            if takes_other_time(change.old_spec, change.old_state, change.new_spec, change.new_state):
+                old_time = busy_time_of(change.old_spec, change.old_state)
+                self._move_busy(batch, bucket, old_time, busy_time_of(change.new_spec, change.new_state))
             held, holds = is_watched(change.old_state), is_watched(change.new_state)
             if held != holds:
                 self._put(batch, "inflight", key, b"" if holds else None)
@@ -299,6 +308,8 @@ class TimerStore:
             for entry in due_entries(task_id, *now):
                 batch.put(due_key(bucket, entry), b"", due)
             self._move_held(batch, bucket, held_entry(task_id, *was), held_entry(task_id, *now))
+            if takes_other_time(*was, *now):
+                self._move_busy(batch, bucket, busy_time_of(*was), busy_time_of(*now))
         self._put_queues(batch, bucket, queues)
         self._write(bucket, token, decided_on, batch, meta)
 
@@ -338,6 +349,17 @@ class TimerStore:
             batch.delete(held_key(bucket, old.gate, old.due), self._handle["held"])
         if new is not None:
             batch.put(held_key(bucket, new.gate, new.due), b"", self._handle["held"])
+
+    def _move_busy(self, batch: WriteBatch, bucket: int, old: BusyTime, new: BusyTime) -> None:
+        """Write the difference only: most of a series stays where it is when its horizon moves on."""
+        busy = self._handle["busy"]
+        alike = old.calendar == new.calendar
+        prefix = calendar_prefix(bucket, old.calendar)
+        for stretch in old.stretches - new.stretches if alike else old.stretches:
+            batch.delete(busy_key(prefix, stretch), busy)
+        prefix = calendar_prefix(bucket, new.calendar)
+        for stretch in new.stretches - old.stretches if alike else new.stretches:
+            batch.put(busy_key(prefix, stretch), busy_value(stretch), busy)
 
     def _put_queues(self, batch: WriteBatch, bucket: int, queues: Mapping[str, bytes]) -> None:
         for queue, value in queues.items():

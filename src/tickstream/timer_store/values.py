@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from tickstream.model import TaskSpec, TaskState
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Raised when keys or values change; a store of another format is wiped and restored."""
 _META_HEAD: Final = struct.Struct(">Bq16sqI")
 

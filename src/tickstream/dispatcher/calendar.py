@@ -1,0 +1,112 @@
+"""What a calendar makes of an event that asks for its time: atomic with the acceptance, since one bucket has it all.
+
+Pure given its view of the store: an overlay keeps what the transaction has changed so far.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+from tickstream.calendar import Busy, Checked, Conflict, MemoryOccupancy, Occupancy, Overlaid, check
+from tickstream.calendar.stored import Booking, OnConflict, decode_booking
+from tickstream.dispatcher.decision import Decision, Judged, Task
+from tickstream.errors import CodecError
+from tickstream.model import NEVER, Command, VerdictKind
+from tickstream.recurrence.zones import load_zone
+from tickstream.timer_store.busy_time import busy_time_of, takes_other_time, window
+from tickstream.timer_store.due import HORIZON_MS
+
+MOST_LISTED: Final = 20
+"""Conflicts that an answer lists; the check stops there."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CalendarView(Protocol):
+    """The busy time of one bucket's calendars as the store has it."""
+
+    def occupancy(self, bucket: int, calendar: str) -> Occupancy: ...
+
+
+class Calendars:
+    """The calendars of one bucket as a transaction would leave them."""
+
+    def __init__(self, bucket: int, view: CalendarView) -> None:
+        self._bucket: Final = bucket
+        self._view: Final = view
+        self._added: Final[dict[str, MemoryOccupancy]] = {}
+        self._removed: Final[dict[str, set[Busy]]] = {}
+
+    def moved(self, before: Task, after: Task) -> None:
+        """A task has changed."""
+        if not takes_other_time(*before, *after):
+            return
+        old, new = busy_time_of(*before), busy_time_of(*after)
+        if old.calendar:
+            self._added.setdefault(old.calendar, MemoryOccupancy()).remove(old.stretches)
+            self._removed.setdefault(old.calendar, set()).update(old.stretches)
+        if new.calendar:
+            self._added.setdefault(new.calendar, MemoryOccupancy()).add(new.stretches)
+
+    def judge(self, command: Command, now_ms: int) -> Judged:
+        """Look whether the time of the event that the command carries is free. Raises InvalidInput for a bad one."""
+        try:
+            booking = decode_booking(command.options.event)
+        except CodecError as error:
+            return Judged(VerdictKind.REJECTED, f"event: {error}", NEVER)
+        if booking.task_id != command.task_id:
+            return Judged(VerdictKind.REJECTED, f"the event's id is {booking.task_id!r}", NEVER)
+        until_ms = now_ms + HORIZON_MS
+        if booking.on_conflict is OnConflict.ALLOW:
+            return Judged(None, "", until_ms)
+        start_ms, _ = window(until_ms)
+        occupancy = self._occupancy(booking.calendar)
+        checked = check(booking.expansion, occupancy, start_ms, until_ms, limit=MOST_LISTED)
+        if checked.conflicts and booking.on_conflict is OnConflict.REJECT:
+            return Judged(VerdictKind.CONFLICT, told(booking, checked), NEVER)
+        return Judged(None, told(booking, checked), until_ms)
+
+    def _occupancy(self, calendar: str) -> Occupancy:
+        stored = self._view.occupancy(self._bucket, calendar)
+        added, removed = self._added.get(calendar), self._removed.get(calendar)
+        if added is None and removed is None:
+            return stored
+        return Overlaid(stored, added or MemoryOccupancy(), frozenset(removed or ()))
+
+
+def move_horizon(task: Task, now_ms: int) -> Decision:
+    """Keep the time of an event further ahead. What is met there is no reason to drop it: it was taken."""
+    spec, state = task
+    if spec is None or state is None or state.extras.busy_until_ms == NEVER:
+        return Decision(task, stale=True)
+    return Decision(Task(spec, state.with_extras(busy_until_ms=now_ms + HORIZON_MS)))
+
+
+def told(booking: Booking, checked: Checked) -> str:
+    """The conflicts in words, local and UTC, and until when the event is clear apart from them; empty: clear for ever."""
+    zone = booking.calendar_zone
+    lines = [_told(conflict, zone) for conflict in checked.conflicts]
+    if checked.more:
+        lines.append("and more")
+    if checked.clear_until_ms is not None:
+        lines.append(f"{'otherwise ' if lines else ''}clear until {_utc(checked.clear_until_ms)}")
+    return "; ".join(lines)
+
+
+def _told(conflict: Conflict, zone: str) -> str:
+    start, end = conflict.start_ms, conflict.end_ms
+    who = "itself" if conflict.with_itself else repr(conflict.busy.uid)
+    unsure = ", tentative" if conflict.tentative else ""
+    return (
+        f"{_local(start, zone)} to {_local(end, zone)} {zone} ({_utc(start)} to {_utc(end)}) meets {who}"
+        f"{unsure}, its occurrence of {_utc(conflict.busy.recurrence_ms)}"
+    )
+
+
+def _local(instant_ms: int, zone: str) -> str:
+    offset = load_zone(zone).offset(instant_ms // 1_000)
+    return f"{_EPOCH + timedelta(milliseconds=instant_ms, seconds=offset):%Y-%m-%dT%H:%M:%S}"
+
+
+def _utc(instant_ms: int) -> str:
+    return f"{_EPOCH + timedelta(milliseconds=instant_ms):%Y-%m-%dT%H:%M:%SZ}"
