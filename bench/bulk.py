@@ -84,11 +84,13 @@ def payload_of(number: int) -> bytes:
 # --------------------------------------------------------------------------- commands
 
 
-def fill_commands(settings: Settings, numbers: Sequence[int], run_at: RunAt, *, per_message: int) -> None:
+def fill_commands(
+    settings: Settings, numbers: Sequence[int], run_at: RunAt, *, per_message: int, buckets: int = BUCKETS
+) -> None:
     """A Schedule for each timer, `per_message` to a message, all acknowledged. Raises SendFailed."""
     topic = TopicNames(settings.prefix).commands
     producer = produce.ready_producer(settings, topic, ())
-    for sent, (bucket, key, value) in enumerate(_arrays(numbers, run_at, per_message)):
+    for sent, (bucket, key, value) in enumerate(_arrays(numbers, run_at, per_message, buckets)):
         producer.produce(topic, value, key, bucket)
         if not sent % _POLL_EVERY:
             producer.poll(0)
@@ -96,10 +98,12 @@ def fill_commands(settings: Settings, numbers: Sequence[int], run_at: RunAt, *, 
         raise SendFailed("not every command was acknowledged")
 
 
-def _arrays(numbers: Sequence[int], run_at: RunAt, per_message: int) -> Iterator[tuple[int, bytes, bytes]]:
+def _arrays(
+    numbers: Sequence[int], run_at: RunAt, per_message: int, buckets: int
+) -> Iterator[tuple[int, bytes, bytes]]:
     waiting: dict[int, list[bytes]] = defaultdict(list)
     for number in numbers:
-        name, bucket = task_id(number).encode(), bucket_of_number(number)
+        name, bucket = task_id(number).encode(), bucket_of_number(number, buckets)
         array = waiting[bucket]
         array.append(FRAME.element(command_id(number), name, run_at(number), payload_of(number)))
         if len(array) >= per_message:

@@ -21,6 +21,7 @@ from bench import (
     spike,
     staleness,
     takeover,
+    tradeoffs,
     worker,
 )
 from bench.harness import Benchmark
@@ -38,6 +39,7 @@ BENCHMARKS: Final = {
         restore.BENCHMARK,
         scale.BENCHMARK,
         idle.BENCHMARK,
+        tradeoffs.BENCHMARK,
         takeover.BENCHMARK,
         recurrence.BENCHMARK,
         conflicts.BENCHMARK,

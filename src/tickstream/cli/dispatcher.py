@@ -55,6 +55,12 @@ def run(
         ),
     ] = 86_400_000,
     no_restart: Annotated[bool, typer.Option("--no-restart", help="Leave a process that died dead.")] = False,
+    batch_open_ms: Annotated[
+        int,
+        typer.Option(
+            min=0, help="How long a transaction that was begun for a command or report waits for more."
+        ),
+    ] = LaneSettings().batch_open_ms,
     health_port: Annotated[
         int | None,
         typer.Option(
@@ -88,7 +94,7 @@ def run(
     settings = settings_from(bootstrap, prefix)
     output = Output(json)
     health = None if health_port is None else (health_host, health_port)
-    wanted = _Wanted(data, session_ms, standby, keep_inputs_ms, health, kill_at)
+    wanted = _Wanted(data, session_ms, standby, keep_inputs_ms, batch_open_ms, health, kill_at)
     with stop_on_signals(supervised=index is not None) as stop:
         if processes == 1:
             _run_one(settings, wanted, index, output, stop)
@@ -105,6 +111,7 @@ class _Wanted:
     session_ms: int
     standby: Standby
     keep_inputs_ms: int
+    batch_open_ms: int
     health: tuple[str, int] | None
     """Host and port of the health endpoints, of the first process."""
     kill_at: str
@@ -119,6 +126,7 @@ class _Wanted:
             f"--session-ms={self.session_ms}",
             f"--standby={self.standby}",
             f"--keep-inputs-ms={self.keep_inputs_ms}",
+            f"--batch-open-ms={self.batch_open_ms}",
             *([f"--kill-at={self.kill_at}"] if self.kill_at else []),
         ]
 
@@ -132,7 +140,11 @@ def _run_one(
         settings,
         data_dir=wanted.data,
         index=index or 0,
-        lane=LaneSettings(session_ms=wanted.session_ms, input_window_ms=wanted.keep_inputs_ms),
+        lane=LaneSettings(
+            session_ms=wanted.session_ms,
+            input_window_ms=wanted.keep_inputs_ms,
+            batch_open_ms=wanted.batch_open_ms,
+        ),
         events=output.event,
         stop=stop,
         kill_at=wanted.kill_at,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import ceil
 from typing import Final, Protocol
 
@@ -18,6 +19,12 @@ _KEY: Final = "k:"
 _PAGE: Final = 1_000
 """At most that many leave a gate in one transaction."""
 _NOTHING_SET: Final = QueueState("")
+
+
+@lru_cache
+def _nothing_set(queue: str) -> QueueState:
+    """Kept: nearly every queue is one, and it is asked about at every dispatch."""
+    return _NOTHING_SET._replace(queue=queue)
 
 
 def queue_gate(queue: str) -> str:
@@ -122,7 +129,7 @@ class GateTurn:
 
     def state(self, queue: str) -> QueueState:
         """What is set for a queue."""
-        return self._set.get(queue) or self._gates.queues.get(queue) or _NOTHING_SET._replace(queue=queue)
+        return self._set.get(queue) or self._gates.queues.get(queue) or _nothing_set(queue)
 
     def closed(self, queue: str, limit_key: str) -> str:
         """The gate that an occurrence has to wait at; empty: none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import os
 import queue
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -191,6 +192,7 @@ class LaneThreads:
             {
                 "event": "lane_active",
                 "lane": number,
+                "pid": os.getpid(),
                 "buckets": sorted(owned),
                 "restored": take_over.restored,
                 "behind": take_over.behind,

@@ -142,6 +142,8 @@ class TaskState(NamedTuple):
     def with_extras(self, **changes: Any) -> TaskState:
         """The state with these extras; NO_EXTRAS itself where none is left. Raises ValueError on an unknown name."""
         extras = self.extras._replace(**changes)
+        if extras == self.extras:
+            return self  # as for nearly every task that fires
         return self._replace(extras=NO_EXTRAS if extras == NO_EXTRAS else extras)
 
     @property
