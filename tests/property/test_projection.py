@@ -84,9 +84,13 @@ def _follow(writers: list[LogWriter], moves: list[tuple[int, int, int]], limit: 
             else:
                 tail.fold()
                 tail.check()
-        for bucket in range(BUCKETS):
-            tail.read_timers(bucket, 10_000)
-            tail.read_history(bucket, 10_000)
+        # What is ahead of its other half is held back: both are read by turns, as the service does.
+        while (before := tail.unread()) > 0:
+            for bucket in range(BUCKETS):
+                tail.read_timers(bucket, 10_000)
+                tail.read_history(bucket, 10_000)
+            tail.fold()
+            assert tail.unread() < before
         tail.fold()
         tail.check()
         assert not any(p.restoring for p in tail.index.positions(range(BUCKETS)).values())
@@ -117,6 +121,11 @@ class _Tail:
     def crash(self) -> None:
         self.index.close()
         self._open()
+
+    def unread(self) -> int:
+        """Records of both logs that were not read yet."""
+        timers = sum(len(writer.timers) - self._timers[b] for b, writer in enumerate(self._writers))
+        return timers + sum(len(w.history) - self._history[b] for b, w in enumerate(self._writers))
 
     def read_timers(self, bucket: int, count: int) -> None:
         for _ in range(count):
