@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.board import DEADLINE_S, NOW, Board, serving
 from tests.browser.conftest import Watch
-from tickstream.projection.api import PAGE
+from tickstream.projection.application import PAGE
 
 MINUTE = 60_000
 HOSTILE = {

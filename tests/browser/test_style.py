@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tickstream.projection.api import PAGE
+from tickstream.projection.application import PAGE
 
 TEXT = ("ink", "soft", "link", "good", "warn", "bad")
 MARKS = ("scheduled", "dispatched", "running", "retrying", "succeeded", "dead", "cancelled", "late")
