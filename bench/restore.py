@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
+import signal
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -29,6 +31,7 @@ STUBS: Final = 7_200_000
 """Of an hour at 2,000 tasks a second."""
 _WEEK_MS: Final = 7 * 24 * 3_600_000
 _TIMEOUT_S: Final = 900.0
+_SETTLE_S: Final = 3.0
 
 
 class Start(NamedTuple):
@@ -60,6 +63,7 @@ def run(bench: Bench) -> Result:
     with tempfile.TemporaryDirectory(prefix="tickstream-bench-") as two:
         two_cold = _started(bench, settings, Path(two), "two processes, cold", processes=2)
         two_warm = _started(bench, settings, Path(two), "two processes, warm", processes=2)
+    dead_s, detected_s = _standby_s(bench, settings)
     metrics: dict[str, float] = {
         "timers": count,
         "cold_per_s": round(count / cold.restore_s),
@@ -73,6 +77,8 @@ def run(bench: Bench) -> Result:
         "killed_restore_s": again.restore_s,
         "two_cold_s": two_cold.whole_s,
         "two_warm_s": two_warm.whole_s,
+        "standby_from_kill_s": dead_s,
+        "standby_takeover_s": detected_s,
         "stubs": stubs,
     }
     floor = {"raw_per_s": round(count / raw_s), "raw_s": round(raw_s, 2)}
@@ -95,6 +101,36 @@ def run(bench: Bench) -> Result:
         floor["raw_stubs_s"] = round(raw_stubs_s, 2)
         ratios["stubs"] = ratio(raw_stubs_s, cold.restore_s)
     return Result(metrics, floor, ratios)
+
+
+def _standby_s(bench: Bench, settings: Settings) -> tuple[float, float]:
+    """SIGKILL one of two processes that keep each other's buckets warm: until all is active again, s.
+
+    From the kill, and from when the group gave the lanes to the other: the owner is then detected dead.
+    """
+    bench.say("two processes with --standby all, one of them killed")
+    with (
+        tempfile.TemporaryDirectory(prefix="tickstream-bench-") as data,
+        start_dispatcher(settings, Path(data), "--standby=all", "--no-restart", processes=2) as dispatcher,
+    ):
+        wait_active(dispatcher, timeout_s=_TIMEOUT_S)
+        first = next(e["pid"] for e in dispatcher.events if e["event"] == "lane_active")
+        # The second one joins when its copies are warm, and then gets lanes.
+        dispatcher.wait_event(lambda e: e["event"] == "lane_active" and e["pid"] != first, _TIMEOUT_S)
+        time.sleep(_SETTLE_S)
+        owners = {e["lane"]: e["pid"] for e in dispatcher.events if e["event"] == "lane_active"}
+        lost = [lane for lane, pid in owners.items() if pid == first]
+        seen, killed = len(dispatcher.events), time.time()
+        os.kill(first, signal.SIGKILL)
+        back = [
+            dispatcher.wait_event(
+                lambda e, lane=lane: e["event"] == "lane_active" and e["lane"] == lane, _TIMEOUT_S, since=seen
+            )
+            for lane in lost
+        ]
+        given = min(e["at_ms"] for e in dispatcher.events[seen:] if e["event"] == "lane_assigned")
+        last = max(e["at_ms"] for e in back)
+    return round(last / 1_000 - killed, 2), round((last - given) / 1_000, 2)
 
 
 # --------------------------------------------------------------------------- the floor
