@@ -23,6 +23,7 @@ from bench import (
     takeover,
     tradeoffs,
     worker,
+    year,
 )
 from bench.harness import Benchmark
 
@@ -45,6 +46,7 @@ BENCHMARKS: Final = {
         conflicts.BENCHMARK,
         audit.BENCHMARK,
         worker.BENCHMARK,
+        year.BENCHMARK,
         query.BENCHMARK,
         pipeline.BENCHMARK,
         staleness.BENCHMARK,

@@ -129,9 +129,13 @@ class Harness:
         value = encode_batch("harness", 0, [encode_command(command)])
         return [verdict for bucket in range(BUCKETS) for verdict in self._turn(bucket, commands=value)]
 
-    def report(self, report: Report, worker: str) -> None:
-        """Put a worker's report into its bucket's log and apply it."""
-        self._turn(bucket_of(report.task_id, BUCKETS), reports=encode_reports(worker, [report]))
+    def report(self, *reports: Report, worker: str) -> None:
+        """Put a worker's reports into their buckets' logs, one message a bucket, and apply them."""
+        by_bucket: dict[int, list[Report]] = defaultdict(list)
+        for report in reports:
+            by_bucket[bucket_of(report.task_id, BUCKETS)].append(report)
+        for bucket, some in by_bucket.items():
+            self._turn(bucket, reports=encode_reports(worker, some))
 
     def take(self, queue: str) -> Work | None:
         """The next dispatched run, None when there is none."""

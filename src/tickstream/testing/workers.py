@@ -32,7 +32,7 @@ class HarnessWorker:
         reports = []
         while (work := self._harness.take(self._queue)) is not None:
             report = self.execute(work)
-            self._harness.report(report, self._name)
+            self._harness.report(report, worker=self._name)
             reports.append(report)
         return reports
 
@@ -123,7 +123,7 @@ class HarnessRun:
             error,
             retry_ms,
         )
-        self._harness.report(report, self._worker)
+        self._harness.report(report, worker=self._worker)
 
 
 class _Nobody:
