@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fastavro import schemaless_writer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tickstream import codec
@@ -151,6 +151,7 @@ def plain(value: Any) -> Any:
     return getattr(value, "value", value)
 
 
+@settings(deadline=None)
 @given(A_RECORD)
 def test_the_bytes_are_those_of_fastavro_and_are_read_back(named: tuple[str, Any]) -> None:
     name, value = named
@@ -162,6 +163,7 @@ def test_the_bytes_are_those_of_fastavro_and_are_read_back(named: tuple[str, Any
     assert decode(encoded) == value
 
 
+@settings(deadline=None)
 @given(A_RECORD, st.data())
 def test_what_is_damaged_is_refused_or_read_as_by_fastavro(
     named: tuple[str, Any], data: st.DataObject
@@ -189,6 +191,7 @@ def comparable(datum: dict[str, Any]) -> dict[str, Any]:
     return {name: field for name, field in datum.items() if name != "rev"}
 
 
+@settings(deadline=None)
 @given(INT64)
 def test_a_number_of_any_width(number: int) -> None:
     encoded = avro_long(number)
@@ -200,6 +203,7 @@ def test_a_number_of_more_than_64_bits_is_refused() -> None:
         wide_at(b"\xff" * 10 + b"\x01", 0)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=120))
 def test_a_batch_of_commands_is_refused_or_read_whatever_it_holds(rest: bytes) -> None:
     value = codec.batch_head("client", 0) + rest
