@@ -136,6 +136,24 @@ def test_changed_occurrences_run_where_they_were_moved_to(tick: Harness, room: C
     assert ran == [9 * HOUR, DAY + 15 * HOUR, 3 * DAY + 9 * HOUR]
 
 
+def test_the_horizon_is_moved_on_as_time_passes(tick: Harness, room: Calendar) -> None:
+    add(tick, room, "weekly", 9 * HOUR, rrule="FREQ=WEEKLY")
+    far = 406 * DAY + 9 * HOUR  # a week's multiple, beyond the first horizon
+    assert add(tick, room, "early", far).kind is VerdictKind.SCHEDULED
+    room.remove("early")
+    base = start(tick)
+    tick.advance(31 * DAY)
+    late = room.add("late", base + far, duration=HOUR, handler="meet", payload=b"")
+    assert late.kind is VerdictKind.CONFLICT
+
+
+def test_an_older_sequence_changes_nothing(tick: Harness, room: Calendar) -> None:
+    add(tick, room, "first", 9 * HOUR, sequence=2)
+    older = add(tick, room, "first", 12 * HOUR, sequence=1)
+    assert (older.kind, older.detail) == (VerdictKind.REJECTED, "SEQUENCE 1 is older than the calendar's 2")
+    assert add(tick, room, "first", 12 * HOUR, sequence=2).kind is VerdictKind.REPLACED
+
+
 def test_an_event_is_changed_in_its_calendar_only(tick: Harness, room: Calendar) -> None:
     add(tick, room, "first", 9 * HOUR)
     command = task_command(b"x" * 16, Verb.RESCHEDULE, "{room-7}first", tick.clock.wall_ms() + 10**7)

@@ -258,6 +258,8 @@ extras = st.builds(
     texts,
     st.lists(longs, max_size=3).map(tuple),
     ints,
+    longs,
+    longs,
 )
 recent = st.builds(RecentCommand, ids, st.sampled_from(VerdictKind), texts)
 positions = st.builds(InputPosition, ids, longs, ints, ints)

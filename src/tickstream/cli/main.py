@@ -12,6 +12,7 @@ import typer
 
 from tickstream.cli import (
     audit,
+    calendar,
     dashboard,
     dead_letter,
     demo,
@@ -66,6 +67,7 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(dead_letter.app, name="dead-letter")
 app.add_typer(query.app, name="query")
 app.add_typer(schedule.app, name="schedule")
+app.add_typer(calendar.app, name="calendar")
 app.command()(audit.audit)
 
 

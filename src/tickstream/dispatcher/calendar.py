@@ -10,9 +10,10 @@ from typing import Final, Protocol
 
 from tickstream.calendar import Busy, Checked, Conflict, MemoryOccupancy, Occupancy, Overlaid, check
 from tickstream.calendar.stored import Booking, OnConflict, decode_booking
+from tickstream.codec import decode_command
 from tickstream.dispatcher.decision import Decision, Judged, Task
 from tickstream.errors import CodecError
-from tickstream.model import NEVER, Command, VerdictKind
+from tickstream.model import NEVER, Command, TaskSpec, VerdictKind
 from tickstream.recurrence.zones import load_zone
 from tickstream.timer_store.busy_time import busy_time_of, takes_other_time, window
 from tickstream.timer_store.due import HORIZON_MS
@@ -48,14 +49,21 @@ class Calendars:
         if new.calendar:
             self._added.setdefault(new.calendar, MemoryOccupancy()).add(new.stretches)
 
-    def judge(self, command: Command, now_ms: int) -> Judged:
-        """Look whether the time of the event that the command carries is free. Raises InvalidInput for a bad one."""
+    def judge(self, command: Command, known: TaskSpec | None, now_ms: int) -> Judged:
+        """Look whether the time of the event that the command carries is free. Raises InvalidInput for a bad one.
+
+        `known`: what the calendar has of that id.
+        """
         try:
             booking = decode_booking(command.options.event)
         except CodecError as error:
             return Judged(VerdictKind.REJECTED, f"event: {error}", NEVER)
         if booking.task_id != command.task_id:
             return Judged(VerdictKind.REJECTED, f"the event's id is {booking.task_id!r}", NEVER)
+        newest = _sequence(known)
+        if booking.event.sequence < newest:
+            detail = f"SEQUENCE {booking.event.sequence} is older than the calendar's {newest}"
+            return Judged(VerdictKind.REJECTED, detail, NEVER)
         until_ms = now_ms + HORIZON_MS
         if booking.on_conflict is OnConflict.ALLOW:
             return Judged(None, "", until_ms)
@@ -72,6 +80,11 @@ class Calendars:
         if added is None and removed is None:
             return stored
         return Overlaid(stored, added or MemoryOccupancy(), frozenset(removed or ()))
+
+
+def _sequence(known: TaskSpec | None) -> int:
+    event = b"" if known is None else decode_command(known.command).options.event
+    return decode_booking(event).event.sequence if event else 0
 
 
 def move_horizon(task: Task, now_ms: int) -> Decision:

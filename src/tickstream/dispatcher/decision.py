@@ -83,16 +83,19 @@ class Judged(NamedTuple):
 class Bookings(Protocol):
     """Whose time is taken: calendar.py."""
 
-    def judge(self, command: Command, now_ms: int) -> Judged:
-        """Look whether the time of the event that the command carries is free. Raises InvalidInput for a bad one."""
+    def judge(self, command: Command, known: TaskSpec | None, now_ms: int) -> Judged:
+        """Look whether the time of the event that the command carries is free. Raises InvalidInput for a bad one.
+
+        `known`: what the calendar has of that id.
+        """
         ...
 
 
 class _NoCalendars:
     """Nobody keeps any."""
 
-    def judge(self, command: Command, now_ms: int) -> Judged:
-        del command, now_ms
+    def judge(self, command: Command, known: TaskSpec | None, now_ms: int) -> Judged:
+        del command, known, now_ms
         return Judged(VerdictKind.REJECTED, "no calendars are kept here", NEVER)
 
 

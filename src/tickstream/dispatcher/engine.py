@@ -112,7 +112,7 @@ def _schedule(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
     try:
         if not command.options.event:
             return _define(task, sent, kind)
-        judged = rules.calendars.judge(command, now_ms)
+        judged = rules.calendars.judge(command, task.spec, now_ms)
         if judged.refusal is not None:
             return refuse(task, command, judged.refusal, judged.detail)
         return _define(task, sent, kind, judged)
