@@ -8,7 +8,7 @@ knows: true time, every verdict, every state of the projection.
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from tickstream.testing.sim import Result
 from tickstream.testing.sim.plan import Kind
 from tickstream.testing.sim.world import MS
 
+_DEFINING = (Verb.SCHEDULE, Verb.RESCHEDULE)
 _Run = tuple[str, int, int]
 """(task_id, occurrence_ts, attempt)"""
 
@@ -109,6 +110,11 @@ def _numbers(evidence: Evidence) -> Iterator[Violation]:
 def _work(evidence: Evidence) -> Iterator[Violation]:
     """(task, occurrence, attempt) has one Work record, of a Schedule that asked for that instant (G4)."""
     asked = {(s.bucket, s.offset, s.item): s.command for sent in evidence.commands.values() for s in sent}
+    triggers: dict[str, set[bytes]] = defaultdict(set)
+    for command in asked.values():
+        if command.verb is Verb.TRIGGER:
+            triggers[command.task_id].add(command.command_id)
+    triggered: Counter[str] = Counter()
     seen: dict[_Run, Out] = {}
     for out in evidence.works:
         work = out.work
@@ -117,19 +123,27 @@ def _work(evidence: Evidence) -> Iterator[Violation]:
             yield Violation("G4", f"{run} has two work records", run[0])
         seen[run] = out
         command = asked.get((work.bucket, *work.rev))
-        if command is None or command.verb is not Verb.SCHEDULE or command.task_id != work.task_id:
+        if command is None or command.verb not in _DEFINING or command.task_id != work.task_id:
             yield Violation("G4", f"{run} was dispatched for no command, rev {tuple(work.rev)}")
-        elif command.when != work.occurrence_ts:
-            yield Violation("G4", f"{run}: its command asks for {command.when}")
+        elif command.when != work.occurrence_ts and work.attempt == 1:
+            triggered[work.task_id] += 1
+            if triggered[work.task_id] > len(triggers[work.task_id]):
+                yield Violation("G4", f"{run}: its command asks for {command.when}, and nobody triggered it")
     for task, occurrence, attempt in seen:
         if attempt > 1 and (task, occurrence, attempt - 1) not in seen:
             yield Violation("G4", f"{(task, occurrence, attempt)} without the attempt before it")
 
 
 def _early(evidence: Evidence) -> Iterator[Violation]:
-    """Nothing is dispatched before its instant on the dispatcher's clock (G3)."""
+    """Nothing is dispatched before its instant on the dispatcher's clock (G3).
+
+    A triggered occurrence has no instant but its dispatch, at the next free ms.
+    """
+    instants = {(s.command.task_id, s.command.when) for sent in evidence.commands.values() for s in sent}
     for out in evidence.works:
         work = out.work
+        if (work.task_id, work.occurrence_ts) not in instants:
+            continue
         # A later attempt follows a first one, which some dispatcher's clock allowed.
         if work.attempt == 1 and work.decided_ms < work.occurrence_ts:
             yield Violation(

@@ -12,12 +12,14 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from typing import Final, NamedTuple
 
-from tests.sim import decoding
-from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim import decoding, lane_mutants, task_mutants
+from tests.sim.mutation import MUTANTS, Mutant
 from tests.sim.run import carry_out, quiet, try_seeds
 from tickstream.testing.sim import make_plan
 
 SEEDS: Final = 500
+REGISTERED: Final = (lane_mutants, task_mutants)
+"""Where they are."""
 
 
 class Caught(NamedTuple):
@@ -40,12 +42,12 @@ def try_mutant(fault: Mutant, seeds: int) -> Caught:
     crashed = 0
     also: set[str] = set()
     for seed in range(seeds):
-        try:
-            with fault.apply():
+        with fault.apply():  # a patch that does not fit the code is an error of its own
+            try:
                 found = carry_out(make_plan(seed)).violations
-        except Exception:  # noqa: BLE001 - whatever a fault leads to: a crash is not a catch
-            crashed += 1
-            continue
+            except Exception:  # noqa: BLE001 - whatever a fault leads to: a crash is not a catch
+                crashed += 1
+                continue
         said = next((v.what for v in found if v.promise == fault.promise), "")
         also |= {v.promise for v in found} - {fault.promise}
         if said:

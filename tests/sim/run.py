@@ -15,11 +15,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
+from unittest.mock import patch
 
 from tests.sim import decoding
 from tests.sim.auditor import Violation, audit
 from tests.sim.evidence import Evidence
 from tests.sim.shrink import describe, shrink
+from tickstream.dispatcher import takeover
 from tickstream.testing.sim import Plan, Result, Simulation, make_plan
 from tickstream.testing.sim.simulation import NAMES
 from tickstream.testing.sim.worker import QUEUE
@@ -51,6 +53,13 @@ class Failure(NamedTuple):
 def carry_out(plan: Plan, *, traced: bool = False) -> Verdict:
     """A history, and the auditor's word on it."""
     evidence = Evidence(NAMES, QUEUE, plan.buckets)
+    # In some histories a bucket that is a few records behind is restored beside the lane's work.
+    near = patch.object(takeover, "NEAR", 6 if plan.seed % 3 == 0 else takeover.NEAR)
+    with near:
+        return _carried_out(plan, evidence, traced=traced)
+
+
+def _carried_out(plan: Plan, evidence: Evidence, *, traced: bool) -> Verdict:
     result = Simulation(plan, pending=evidence.pending, traced=traced).run()
     return Verdict(result, audit(result, evidence))
 

@@ -106,7 +106,7 @@ def _rows(view: Shown, evidence: Evidence) -> dict[_Place, str]:
                 target[change.task_id] = change.value
         for task_id, state in states.items():
             if state.next_occurrence_ts != NEVER and specs.get(task_id) == state.rev:
-                stand(task_id, state.next_occurrence_ts, state.rev, 0, "scheduled")
+                stand(task_id, state.next_occurrence_ts, state.rev, 0, state.phase.value)
             for run in state.runs:
                 stand(task_id, run.occurrence_ts, run.rev, _RANK[run.phase], run.phase.value)
         for end in evidence.ends:

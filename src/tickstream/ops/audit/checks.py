@@ -291,7 +291,10 @@ def _work_despite_cancel(case: Case, fates: Fates) -> Iterator[tuple[Asked, Disp
             continue
         last_number = case.timeline.work_number_past(cancel.rev)
         for work in case.history.dispatched:
-            of_definition = definition is not None and work.rev == definition.rev
+            # What was triggered beside the instant asked for is not what the Cancel was about.
+            of_definition = definition is not None and (
+                work.rev == definition.rev and definition.when in (NEVER, work.occurrence_ts)
+            )
             after_cancel = (
                 last_number is not None
                 and work.attempt == 1

@@ -289,6 +289,7 @@ class LaneThread:
             self._event,
             owned,
             take_over.leases,
+            latecomers=take_over,
         )
         while not self._stopping:
             yield from lane.run_once()

@@ -166,9 +166,8 @@ class SimInputs:
         self._topics = topics
 
     def assign(self, positions: Mapping[tuple[Input, int], tuple[int, int]]) -> None:
-        self.close()
-        self._at = {place: offset for place, (offset, _) in positions.items()}
-        for place in self._at:
+        for place, (offset, _) in positions.items():
+            self._at[place] = offset
             self._partition(place).watchers.add(self._wake)
 
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
@@ -231,7 +230,7 @@ class SimChangelog:
             except OutOfRange as error:
                 raise LaneLost(f"the changelog cannot be read: {error}") from error
             found += [LogRecord(bucket, r.offset, r.key, r.value) for r in records]
-        if found:
+        if found or timeout_s == 0:
             self._site.call()
         else:
             self._site.waiter.wait_us = int(timeout_s * SECOND)

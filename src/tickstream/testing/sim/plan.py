@@ -122,6 +122,10 @@ def _asks(rng: random.Random, heal_us: int) -> tuple[Ask, ...]:
             said.append(command)
             asks.append(Ask(at, client, (command,), rng.random() < 0.6))
             at += rng.choice((0, 5, 100, 400, 1_500)) * MS
+        if any(command.verb is Verb.PAUSE for command in said):
+            # What stays paused has no end to come to.
+            resume = _about(Verb.RESUME, next(ids), task)
+            asks.append(Ask(max(at, heal_us), client, (resume,), True))
     if rng.random() < 0.5:
         # An import: many in one message.
         at = rng.randrange(heal_us // 2)
@@ -135,9 +139,14 @@ def _command(rng: random.Random, number: int, task: str, at_us: int, said: list[
     if said and luck < 0.2:
         return rng.choice(said)  # the very same again
     command_id = number.to_bytes(16, "big")
-    if said and luck < 0.45:
+    if said and luck < 0.38:
         return Command(command_id, Verb.CANCEL, task, NEVER, QUEUE, Options(running=rng.random() < 0.3), b"")
+    if said and luck < 0.50:
+        return _about(rng.choice((Verb.PAUSE, Verb.RESUME, Verb.TRIGGER)), number, task)
     if said and luck < 0.55:
+        later = START_MS + at_us // MS + rng.choice((0, 300, 1_500))
+        return _about(Verb.RESCHEDULE, number, task)._replace(when=later)
+    if said and luck < 0.63:
         when = said[-1].when if said[-1].when != NEVER else START_MS + at_us // MS
     else:
         when = START_MS + at_us // MS + rng.choice((-500, 0, 3, 50, 300, 1_000, 2_500, 4_000))
@@ -145,7 +154,14 @@ def _command(rng: random.Random, number: int, task: str, at_us: int, said: list[
         rng.choice((700, 1_500, 3_000)), rng.choice((2_500, 6_000)), rng.choice((1, 2, 3)), 200, 1_000
     )
     exists = IfExists.REJECT if rng.random() < 0.1 else IfExists.REPLACE
-    return Command(command_id, Verb.SCHEDULE, task, when, QUEUE, Options(exists, terms=terms), BODY)
+    key = "scarce" if rng.random() < 0.15 else ""
+    options = Options(exists, terms=terms, limit_key=key)
+    return Command(command_id, Verb.SCHEDULE, task, when, QUEUE, options, BODY)
+
+
+def _about(verb: Verb, number: int, task: str) -> Command:
+    """A command about a task that stands."""
+    return Command(number.to_bytes(16, "big"), verb, task, NEVER, QUEUE, Options(), b"")
 
 
 # --------------------------------------------------------------------------- what goes wrong
@@ -159,18 +175,18 @@ def _faults(rng: random.Random, dispatchers: int, workers: int, heal_us: int) ->
         luck = rng.random()
         whom = rng.choice(names) if rng.random() < 0.75 else f"worker-{rng.randrange(workers)}"
         points = rng.choice((0, 1, 2, 3, 5, 8, 13, 21))
-        if luck < 0.30:
+        if luck < 0.27:
             faults.append(Fault(at, Kind.CRASH, whom, points, rng.randrange(100, 3_000) * MS))
-        elif luck < 0.65:
+        elif luck < 0.57:
             faults.append(Fault(at, Kind.PAUSE, whom, points, rng.choice((300, 1_500, 2_500, 3_500)) * MS))
-        elif luck < 0.73:
+        elif luck < 0.65:
             faults.append(Fault(at, Kind.LOSE_DISK, rng.choice(names), points, rng.choice((0, 1))))
-        elif luck < 0.79:
+        elif luck < 0.71:
             step = rng.choice((-3_600_000, -2_000, -100, 100, 2_000, 5_000))
             faults.append(Fault(at, Kind.STEP, rng.choice(names), 0, step))
-        elif luck < 0.85:
+        elif luck < 0.82:
             faults.append(Fault(at, Kind.STALL, "", 0, 0))
-        elif luck < 0.92:
+        elif luck < 0.91:
             faults.append(Fault(at, Kind.COMPACT, "", 0, rng.randrange(300, 1_001)))
         elif luck < 0.97:
             faults.append(Fault(at, Kind.PURGE, "", 0, 0))
