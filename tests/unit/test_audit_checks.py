@@ -477,11 +477,12 @@ def test_a_cancel_sent_again_speaks_of_what_its_first_send_met(log: Written) -> 
 
 def test_a_cancel_that_met_no_task_counts_when_it_is_sent_again(log: Written) -> None:
     same = log.new_id()
-    log.cancel("later", command_id=same)
+    first = log.cancel("later", command_id=same)
     rev = log.schedule("later", DUE)
     log.cancel("later", command_id=same)
     log.history("later", DUE, rev, Outcome.CANCELLED, attempt=0)
     assert report_on(log).ok
+    assert report_on(log, cancelled("later", first, VerdictKind.UNKNOWN)).ok
 
 
 def test_a_cancel_sent_again_many_times_is_one_command(log: Written) -> None:

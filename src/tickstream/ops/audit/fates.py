@@ -130,7 +130,10 @@ class Fates:
             since = None
             if command.command_id in seen and command.command_id not in traceless:
                 since = len(seen) - seen[command.command_id] - 1
-            standing = self._standing(command, since)
+            if command.command_id in seen and command.command_id in traceless:
+                standing: Standing | None = Standing.UNSURE  # an answer that is known may be the first send's
+            else:
+                standing = self._standing(command, since)
             if standing is None:
                 unsure = command.rejects and (asked_before or cut)
                 standing = Standing.UNSURE if unsure else Standing.EFFECTIVE
