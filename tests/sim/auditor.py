@@ -227,7 +227,8 @@ def _expiries(evidence: Evidence) -> Iterator[Violation]:
         for said in _words(evidence, end.bucket, run):
             if said.record.true_us >= end.record.true_us:
                 break
-            if said.report.kind is ReportKind.CLAIMED:
+            if said.report.kind is ReportKind.CLAIMED and said.report.run_id != holder:
+                # The same claim sent again says nothing new: it may be as old as the first.
                 holder, heard = said.report.run_id, [said.record.true_us]
             elif said.report.kind is ReportKind.HEARTBEAT and said.report.run_id == holder:
                 heard.append(said.record.true_us)
