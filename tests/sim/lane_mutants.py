@@ -206,22 +206,6 @@ def _no_history() -> AbstractContextManager[object]:
     )
 
 
-@mutant("G2", "verdicts are sent before the commit")
-def _verdict_first() -> AbstractContextManager[object]:
-    replies = Lane._reply
-
-    def decided(self: Lane, batch: Any) -> Any:
-        outcomes, encoded = real_decided(self, batch)
-        replies(self, outcomes)
-        return outcomes, encoded
-
-    real_decided = Lane._decided
-    stack = ExitStack()
-    stack.enter_context(instead(Lane, "_decided", decided))
-    stack.enter_context(instead(Lane, "_reply", lambda self, outcomes: None))
-    return stack
-
-
 @mutant("G3", "what is due soon is dispatched now")
 def _too_soon() -> AbstractContextManager[object]:
     real_due, real_apply = MemoryStore.due, engine.apply_due
