@@ -362,6 +362,16 @@ def test_what_falls_due_during_a_pause_is_missed(
     assert out(tick) == [at(tick, 40)]
 
 
+def test_a_pause_lets_further_attempts_go_on(tick: Harness) -> None:
+    schedule(tick)
+    tick.advance(10 * MINUTE)
+    take(tick).fail(retry_ms=60_000)
+    tick.client.pause("t")
+    tick.advance(2 * MINUTE)
+    (work,) = tick.work()
+    assert (work.occurrence_ts, work.attempt) == (at(tick, 10), 2)
+
+
 def test_what_waits_for_a_run_waits_for_the_pause_too(tick: Harness) -> None:
     schedule(tick, overlap="queue")
     tick.advance(20 * MINUTE)

@@ -256,8 +256,6 @@ def _retry(task: Task, entry: DueEntry, now_ms: int) -> Decision:
     run = next((r for r in state.runs if r.occurrence_ts == entry.occurrence_ts), None)
     if run is None or run.retry_at_ms != entry.at_ms or run.rev != spec.rev:
         return Decision(task, stale=True)
-    if state.extras.paused or state.extras.faulted:
-        return Decision(task)  # a command of this very batch said so; the entry goes with it
     command = decode_command(spec.command)
     out = run._replace(retry_at_ms=NEVER, decided_ms=now_ms)
     after = Task(spec, replaced_run(state, run, out))
