@@ -15,6 +15,7 @@ from tickstream.projection.fold import Step, fold
 from tickstream.projection.index import Identity, IndexWriter
 from tickstream.projection.rows import Columns, Definition, Position, Pulse
 from tickstream.projection.server import serve
+from tickstream.projection.snapshot import Member, Snapshot, encode_snapshot
 
 BUCKETS = 4
 NOW = 1_773_144_030_000
@@ -131,13 +132,48 @@ class Board:
         never = (NEVER, NEVER, NEVER, NEVER)
         self._end(task_id, definition, state, state.next_occurrence_ts, 0, Outcome.CANCELLED, "", never, "")
 
-    def commit(self, *, behind_ms: int = 300, held_back: Mapping[int, int] | None = None) -> None:
+    def stop(self, task_id: str, **extras: Any) -> None:
+        """A waiting task does not go on by itself: `paused`, `held` or `faulted` of its extras."""
+        definition, state = self._known[task_id]
+        self._put(task_id, definition, state.with_extras(**extras))
+
+    def broker(
+        self,
+        *,
+        workers: Mapping[str, tuple[str, ...]],
+        waiting: Mapping[str, int] | None = None,
+        dispatchers: tuple[str, ...] = ("alpha",),
+        ends: int = 10,
+    ) -> None:
+        """What the broker says now: workers and uncommitted work by queue; lanes go to `dispatchers` by turns."""
+        lanes = 2
+        members = tuple(
+            Member(name, "10.0.0.1", tuple(range(n, lanes, len(dispatchers))))
+            for n, name in enumerate(dispatchers)
+        )
+        snapshot = Snapshot(
+            self.wall.now - 1_000, "", lanes, 0, tuple(workers), members,
+            {queue: tuple(Member(name, "10.0.0.2", (0, 1)) for name in names) for queue, names in workers.items()},
+            {queue: (waiting or {}).get(queue, 0) for queue in workers},
+            dict.fromkeys(("commands", "reports", "timers", "history"), (ends,) * BUCKETS),
+        )  # fmt: skip
+        self.index.put_cluster(encode_snapshot(snapshot))
+
+    def commit(
+        self,
+        *,
+        behind_ms: int = 300,
+        held_back: Mapping[int, int] | None = None,
+        restoring: tuple[int, ...] = (),
+    ) -> None:
         """Show it: every bucket stands `behind_ms` before now, those in `held_back` as long as it says."""
         steps = []
         for bucket in range(BUCKETS):
             definitions, states, outcomes = self._open.pop(bucket, ({}, {}, []))
             lag = (held_back or {}).get(bucket, behind_ms)
-            position = Position(1, 1, 0, self.wall.now - lag, self._offsets + 1, 0, restoring=False)
+            position = Position(
+                1, 1, 0, self.wall.now - lag, self._offsets + 1, 0, restoring=bucket in restoring
+            )
             steps.append(Step(bucket, definitions, states, outcomes, position))
         self.index.apply(fold(steps, self.index))
 

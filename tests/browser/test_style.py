@@ -7,7 +7,20 @@ import pytest
 from tickstream.projection.application import PAGE
 
 TEXT = ("ink", "soft", "link", "good", "warn", "bad")
-MARKS = ("scheduled", "dispatched", "running", "retrying", "succeeded", "dead", "cancelled", "late")
+MARKS = (
+    "scheduled",
+    "dispatched",
+    "running",
+    "retrying",
+    "succeeded",
+    "dead",
+    "cancelled",
+    "late",
+    "held",
+    "paused",
+    "faulted",
+    "skipped",
+)
 
 
 def _schemes() -> dict[str, dict[str, str]]:

@@ -52,6 +52,41 @@ export async function task(id) {
   return json(`api/tasks/${encodeURIComponent(id)}`);
 }
 
+/** What was given up on, by handler and error: /api/failures. */
+export function failures(query) {
+  return json(`api/failures?${queryString(query)}`);
+}
+
+/** Each queue: /api/queues. */
+export function queues() {
+  return json("api/queues");
+}
+
+/** What is out, with its lease: /api/running. */
+export function running(query) {
+  return json(`api/running?${queryString(query)}`);
+}
+
+/** Buckets, lanes, members: /api/cluster. */
+export function cluster() {
+  return json("api/cluster");
+}
+
+/** What became different, latest first: /api/changes. */
+export function changes(query) {
+  return json(`api/changes?${queryString(query)}`);
+}
+
+/** The load to come: /api/forecast. */
+export function forecast(query) {
+  return json(`api/forecast?${queryString(query)}`);
+}
+
+/** Percentiles over time: /api/lateness. */
+export function lateness(query) {
+  return json(`api/lateness?${queryString(query)}`);
+}
+
 /** The query string of an object. */
 export function queryString(query) {
   const given = new URLSearchParams();

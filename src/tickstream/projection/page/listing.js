@@ -3,17 +3,19 @@
 import { tasks } from "./api.js";
 import * as cells from "./cells.js";
 import { byId, setText, show } from "./dom.js";
+import { Filters } from "./filters.js";
 import * as format from "./format.js";
 import { rowKey, Table } from "./table.js";
 
 const PAGE = 200;
-const FILTERS = ["state", "queue", "handler", "label", "id_prefix", "start", "end"];
+const FILTERS = ["state", "queue", "handler", "label", "calendar", "id_prefix", "error", "error_like", "start", "end"];
 
 export class Listing {
   constructor(root) {
     this.root = root;
     this.note = root.querySelector(".note");
     this.more = byId("more");
+    this.filters = new Filters(byId("filters"));
     this.table = new Table(root.querySelector("table"), [
       cells.time("Due", (row) => row.occurrence_ts),
       cells.state(),
@@ -33,6 +35,7 @@ export class Listing {
     Object.assign(this, { query, rows: [], cursor: null, visited: 0 });
     this.table.show([], rowKey, 0);
     setText(byId("listing-h"), heading(given));
+    this.filters.show(given);
     return this.#next();
   }
 
@@ -70,8 +73,11 @@ function heading(given) {
   if (given.has("handler")) parts.push(`for handler ${format.plain(given.get("handler"))}`);
   if (given.has("label")) parts.push(`with ${format.plain(given.getAll("label").join(", "))}`);
   if (given.has("id_prefix")) parts.push(`whose id begins with “${format.plain(given.get("id_prefix"))}”`);
+  if (given.has("calendar")) parts.push(`of calendar ${format.plain(given.get("calendar"))}`);
+  if (given.has("error")) parts.push(`whose error contains “${format.plain(given.get("error"))}”`);
+  if (given.has("error_like")) parts.push(`that failed like “${format.plain(given.get("error_like"))}”`);
   const now = Date.now();
   if (given.has("start")) parts.push(`due from ${format.instant(Number(given.get("start")), now)}`);
   if (given.has("end")) parts.push(`due before ${format.instant(Number(given.get("end")), now)}`);
-  return `Tasks ${parts.join(", ")}`;
+  return parts.length ? `Tasks ${parts.join(", ")}` : "All tasks";
 }

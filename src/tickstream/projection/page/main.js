@@ -3,10 +3,12 @@
 import { setToken } from "./api.js";
 import { taskHref } from "./cells.js";
 import { byId, setText, show } from "./dom.js";
+import { FailuresView } from "./failures.js";
 import * as format from "./format.js";
 import { Listing } from "./listing.js";
 import { Live } from "./live.js";
 import { listHref, Overview } from "./overview.js";
+import { QueuesView } from "./queues.js";
 import * as sentences from "./sentences.js";
 import { TaskView } from "./task.js";
 
@@ -24,6 +26,12 @@ const overview = new Overview(byId("overview"), (minute) => {
 });
 const taskView = new TaskView(byId("task"));
 const listing = new Listing(byId("listing"));
+/** By the first word of the address; a panel asks for itself when it is told that time has passed. */
+const panels = {
+  failures: new FailuresView(byId("failures")),
+  queues: new QueuesView(byId("queues")),
+};
+const views = { ...panels, task: taskView, list: listing };
 let shown = overview;
 
 // --------------------------------------------------------------------------- what comes in
@@ -51,7 +59,7 @@ const live = new Live({
 function update() {
   if (!page.status) return;
   if (shown === overview) overview.update(page.status);
-  if (shown === taskView) taskView.update();
+  else if (shown !== listing) shown.update();
   announce(sentences.lateness(page.status), sentences.truth(page.status));
 }
 
@@ -119,10 +127,15 @@ function pause() {
 function route(event) {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const [kind, id = ""] = path.split(/\/(.*)/s);
-  shown = kind === "task" ? taskView : kind === "list" ? listing : overview;
-  for (const view of [overview, taskView, listing]) show(view.root, view === shown);
+  shown = Object.hasOwn(views, kind) ? views[kind] : overview;
+  for (const view of [overview, ...Object.values(views)]) show(view.root, view === shown);
+  for (const link of byId("views").querySelectorAll("a")) {
+    if (link.hash.replace(/^#\//, "") === (Object.hasOwn(panels, kind) || kind === "list" ? kind : "")) link.ariaCurrent = "page";
+    else link.removeAttribute("aria-current");
+  }
   if (shown === taskView) taskView.open(decoded(id));
   if (shown === listing) listing.open(new URLSearchParams(query));
+  if (Object.hasOwn(panels, kind)) shown.open();
   if (shown === overview) update();
   if (event) {
     window.scrollTo(0, 0);

@@ -6,12 +6,11 @@ import { byId, make, setText, setVerdict, show } from "./dom.js";
 import { count, duration, latency } from "./format.js";
 import { Recent } from "./recent.js";
 import * as sentences from "./sentences.js";
+import { IN_FLIGHT, MEANINGS, STATES } from "./states.js";
 import { rowKey, Table } from "./table.js";
 import { inWords, sum, Timeline, withLate } from "./timeline.js";
 
 const SHOWN = 15;
-const IN_FLIGHT = ["dispatched", "running", "retrying"];
-const STATES = ["scheduled", ...IN_FLIGHT, "succeeded", "dead", "cancelled"];
 const due = cells.time("Due", (row) => row.occurrence_ts);
 const handler = cells.text("Handler", (row) => row.handler, "wide");
 const queue = cells.text("Queue", (row) => row.queue, "wide");
@@ -66,7 +65,7 @@ export class Overview {
       out: new Table(list("out"), [
         due,
         cells.state(),
-        cells.plain("For", sentences.lasting, "num tight", "since it was handed out, since it runs, or until its next attempt"),
+        cells.plain("For", sentences.lasting, "num", "since it was handed out, since it runs, or until its next attempt"),
         cells.task(),
         cells.text("Worker", (row) => row.worker, "wide"),
       ], "Tasks handed out, without an outcome yet, oldest first"),
@@ -109,7 +108,7 @@ export class Overview {
     if (byId("minutes").open) this.minutes.show(minutes, (row) => row.minute_ms, status.as_of);
     const totals = byId("totals");
     if (!totals.firstChild) {
-      totals.append(...STATES.map((name) => make("div", {}, make("dt", {}, name), make("dd", { id: `total-${name}` }))));
+      totals.append(...STATES.map((name) => make("div", { title: MEANINGS[name] }, make("dt", {}, make("a", { href: listHref({ state: name }) }, name)), make("dd", { id: `total-${name}` }))));
     }
     for (const name of STATES) setText(byId(`total-${name}`), count(status.totals[name]));
   }

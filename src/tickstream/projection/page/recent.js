@@ -2,8 +2,8 @@
 // looked for that holds about as many rows as are wanted. No DOM.
 
 import { tasks } from "./api.js";
+import { ENDED } from "./states.js";
 
-const STATES = ["succeeded", "dead", "cancelled"];
 const MOST = 200;
 const ENOUGH = 25;
 const LONGEST_MS = 24 * 3_600_000;
@@ -25,7 +25,7 @@ export class Recent {
     let crowded = null;
     let span = this.spanMs;
     for (let tried = 0; tried < TRIES && span !== few && span !== many; tried++) {
-      const page = await tasks({ state: STATES, start: now - span, end: now, limit: MOST });
+      const page = await tasks({ state: ENDED, start: now - span, end: now, limit: MOST });
       if (page.cursor !== null) {
         many = span;
         crowded = { rows: page.rows, spanMs: span, whole: false };

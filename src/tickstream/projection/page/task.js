@@ -5,6 +5,7 @@ import * as cells from "./cells.js";
 import { byId, make, setVerdict, show } from "./dom.js";
 import * as format from "./format.js";
 import { lasting } from "./sentences.js";
+import { LEVELS, MEANINGS } from "./states.js";
 import { rowKey, Table } from "./table.js";
 
 export class TaskView {
@@ -97,8 +98,6 @@ export class TaskView {
   }
 }
 
-const LEVELS = { scheduled: "good", dispatched: "good", running: "good", retrying: "warn", succeeded: "good", dead: "bad", cancelled: "none" };
-
 const ATTEMPT_WORDS = { attempt_failed: "failed", lease_expired: "lease expired" };
 
 function attemptKey(row) {
@@ -138,6 +137,11 @@ function words(found, last, now) {
       return `Dead: given up ${ago(last, now)} after attempt ${last?.attempt ?? "?"}`;
     case "cancelled":
       return last?.attempt ? `Cancelled after attempt ${last.attempt}` : "Cancelled before it was handed out";
+    case "held":
+    case "paused":
+    case "faulted":
+    case "skipped":
+      return `${found.state[0].toUpperCase()}${found.state.slice(1)}: ${MEANINGS[found.state]}`;
     default:
       return "Its state is not known";
   }

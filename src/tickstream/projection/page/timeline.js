@@ -12,7 +12,7 @@ const BOTTOM = 20;
 const LEFT = 44;
 
 /** Bottom to top: what needs a look lies on the ground line. */
-export const SERIES = ["late", "dead", "retrying", "running", "dispatched", "scheduled", "cancelled", "succeeded"];
+export const SERIES = ["late", "dead", "faulted", "held", "retrying", "running", "dispatched", "scheduled", "paused", "skipped", "cancelled", "succeeded"];
 
 /** Minutes in which what still waits is told apart as late: those over by `until`, ms UTC. */
 export function withLate(minutes, until) {
