@@ -133,7 +133,7 @@ class Evidence:
             if reached < end:
                 found.append(f"commands[{bucket}] is applied to {reached} of {end}")
         for task_id, state in self.states.items():
-            if state.next_occurrence_ts != NEVER:
+            if state.next_occurrence_ts != NEVER and not state.extras.paused:
                 found.append(f"{task_id} waits for {state.next_occurrence_ts}")
             found += [f"{task_id}: attempt {r.attempt} of {r.occurrence_ts} is in flight" for r in state.runs]
         found += [f"{task}: no end of {occurrence}" for task, occurrence in sorted(self._unended)]

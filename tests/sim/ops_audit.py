@@ -41,10 +41,13 @@ def findings(result: Result, evidence: Evidence) -> Iterator[tuple[str, str, str
                 # Work given up lies there too, and is no batch of commands.
     now_ms = START_MS + result.end_us // MS
     report = judge(folded, _journal(result), as_of_ms=now_ms, grace_ms=0, session_ms=2_000)
+    asked = {(s.command.task_id, s.command.when) for sent in evidence.commands.values() for s in sent}
     for finding, promise in PROMISES.items():
         if finding == "early" and _clocks_are_wrong(result):
             continue  # it holds workers' clocks against dispatchers'
         for case in report.examples.get(finding, ()):
+            if finding == "early" and (case.task_id, case.occurrence_ts) not in asked:
+                continue  # triggered: at the next free ms, which may lie some ms ahead
             yield promise, f"{finding}: {case.task_id} at {case.occurrence_ts}: {case.what}", case.task_id
 
 
