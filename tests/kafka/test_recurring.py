@@ -36,18 +36,22 @@ def send(rig: Rig, task_id: str, **asked: Any) -> None:
     rig.send(Command(rig.command_id(), Verb.SCHEDULE, task_id, NEVER, "default", options, BODY))
 
 
-def finish(rig: Rig, runs: int) -> dict[str, list[int]]:
+def finish(rig: Rig, runs: int, timeout_s: float = 60) -> dict[str, list[int]]:
     """Every run succeeds as soon as it is dispatched, until there were so many; their occurrences by task."""
     done: set[tuple[str, int]] = set()
     by_task: dict[str, list[int]] = defaultdict(list)
-    for *_, value in rig.read(rig.names.work("default"), until=lambda _: len(done) >= runs, timeout_s=60):
+    for *_, value in rig.read(
+        rig.names.work("default"), until=lambda _: len(done) >= runs, timeout_s=timeout_s
+    ):
         work = decode_work(value)
         assert work.decided_ms >= work.occurrence_ts
         assert (work.task_id, work.occurrence_ts) not in done
         done.add((work.task_id, work.occurrence_ts))
         by_task[work.task_id].append(work.occurrence_ts)
         rig.report(work)
-        rig.flush()
+        if len(done) % 500 == 0:
+            rig.flush()
+    rig.flush()
     return by_task
 
 
@@ -112,7 +116,7 @@ def test_many_live_ones(tasks: int, seconds: int, broker: str, prefix: str, tmp_
             send(rig, f"t{n}", every=2 * SECOND, start=start, end=end, overlap="allow")
         rig.flush()
         expected = [ms(start) + n * 2_000 for n in range(seconds // 2)]
-        done = finish(rig, tasks * len(expected))
+        done = finish(rig, tasks * len(expected), timeout_s=60 + 3 * seconds)
         assert {task_id: sorted(at) for task_id, at in done.items()} == {
             f"t{n}": expected for n in range(tasks)
         }
