@@ -10,6 +10,7 @@ import argparse
 import random
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final, NamedTuple
 
 from bench.harness import Bench, Benchmark, Result
@@ -20,6 +21,7 @@ from bench.stats import latency, ratio
 from bench.system import CONCURRENCY, DISPATCHERS, System, Usage, system
 from tickstream.errors import SendFailed
 from tickstream.ingest import Client, Item
+from tickstream.ingest.request import NO_LEAD
 from tickstream.model import History
 from tickstream.settings import Settings
 
@@ -103,6 +105,7 @@ def run(bench: Bench) -> Result:
                 "dispatcher_processes": DISPATCHERS,
                 "worker_processes": bench.options.workers,
                 "worker_concurrency": CONCURRENCY,
+                "lead_ms": bench.options.lead,
             },
         },
         ok=sins == 0,
@@ -130,10 +133,11 @@ def _bare(bench: Bench, settings: Settings, rate: float, lengths: _Lengths) -> r
 def _system(bench: Bench, settings: Settings, rate: float, lengths: _Lengths) -> _Run:
     bench.say(f"{DISPATCHERS} dispatcher processes, {bench.options.workers} workers")
     with system(settings, workers=bench.options.workers) as running:
+        lead = timedelta(milliseconds=bench.options.lead)
         count = round(rate * (lengths.warm_up + lengths.measured))
-        start = time.time() + _LEAD_S + count / _APPLY_PER_S
+        start = time.time() + lead.total_seconds() + _LEAD_S + count / _APPLY_PER_S
         end = start + lengths.warm_up + lengths.measured
-        scheduled = schedule(settings, count, start, end)
+        scheduled = schedule(settings, count, start, end, lead)
         if time.time() > start:
             raise SendFailed("scheduling took longer than the lead; is the machine this busy?")
         bench.say(f"{count} tasks scheduled, due over {end - start:g} s")
@@ -141,7 +145,7 @@ def _system(bench: Bench, settings: Settings, rate: float, lengths: _Lengths) ->
         before = _usage(running)
         _sleep_until(end)
         after = _usage(running)
-        found = account(settings, scheduled, until_s=end + _DRAIN_S)
+        found = account(settings, scheduled, until_s=end + _DRAIN_S, lead_ms=bench.options.lead)
         alarms = running.alarms(int(start * 1_000))
     for alarm in alarms:
         bench.say(f"not clean: {dict(alarm)}")
@@ -153,12 +157,14 @@ def _system(bench: Bench, settings: Settings, rate: float, lengths: _Lengths) ->
     return _Run(found, measured, count, used[0], used[1], end - start, len(alarms))
 
 
-def schedule(settings: Settings, count: int, start_s: float, end_s: float) -> dict[str, int]:
-    """Tasks at uniformly random instants in [start, end); task_id → run_at, ms."""
+def schedule(
+    settings: Settings, count: int, start_s: float, end_s: float, lead: timedelta = NO_LEAD
+) -> dict[str, int]:
+    """Tasks at uniformly random instants in [start, end), to be sent `lead` ahead; task_id → run_at, ms."""
     choice = random.Random(11)
     scheduled = {f"late:{i:07d}": int(choice.uniform(start_s, end_s) * 1_000) for i in range(count)}
     items = (
-        Item(task_id, run_at_ts=at_ms, payload=payload(choice), handler=HANDLER)
+        Item(task_id, run_at_ts=at_ms, payload=payload(choice), handler=HANDLER, lead=lead)
         for task_id, at_ms in scheduled.items()
     )
     with Client(settings) as client:
@@ -189,6 +195,13 @@ def _sleep_until(at_s: float) -> None:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=int, default=RATE_PER_S, help="tasks due a second (%(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long is measured (%(default)s)")
+    parser.add_argument(
+        "--lead",
+        type=int,
+        default=0,
+        metavar="MS",
+        help="send work so far ahead of its instant (%(default)s)",
+    )
     parser.add_argument("--workers", type=int, default=WORKERS, help="worker processes (%(default)s)")
 
 

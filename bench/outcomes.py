@@ -29,7 +29,7 @@ class Account(NamedTuple):
     double_outcomes: int
     """The latter alone."""
     early: int
-    """Decided, or started, before their instant."""
+    """Started before their instant, or decided before it by more than their lead."""
 
 
 def account(
@@ -39,10 +39,12 @@ def account(
     until_s: float,
     queues: tuple[str, ...] = (DEFAULT_QUEUE,),
     records: int = 0,
+    lead_ms: int = 0,
 ) -> Account:
     """The account of `scheduled` (task_id → run_at, ms), once all have ended or `until_s` (wall clock) has passed.
 
-    `records`: History records to wait for, where attempts leave some of their own.
+    `records`: History records to wait for, where attempts leave some of their own. `lead_ms`: how far ahead work
+    is sent.
     """
     names = TopicNames(settings.prefix)
     ended = echo.read_all(
@@ -54,11 +56,15 @@ def account(
         for message in echo.read_all(settings, names.work(queue), BUCKETS)
     ]
     outcomes = [decode_history(message.value) for message in ended]
-    return reckon(scheduled, outcomes, Counter((w.task_id, w.occurrence_ts, w.attempt) for w in works))
+    counted = Counter((w.task_id, w.occurrence_ts, w.attempt) for w in works)
+    return reckon(scheduled, outcomes, counted, lead_ms)
 
 
 def reckon(
-    scheduled: Mapping[str, int], outcomes: list[History], works: Mapping[tuple[str, int, int], int]
+    scheduled: Mapping[str, int],
+    outcomes: list[History],
+    works: Mapping[tuple[str, int, int], int],
+    lead_ms: int = 0,
 ) -> Account:
     """The account of what was read. Pure. `works`: how many records each attempt has."""
     first: dict[tuple[str, int], History] = {}
@@ -74,5 +80,5 @@ def reckon(
         lost=len(scheduled) - len(ran),
         duplicates=sum(count - 1 for count in works.values()) + double_outcomes,
         double_outcomes=double_outcomes,
-        early=sum(min(h.decided_ms, h.started_ms) < h.occurrence_ts for h in ran),
+        early=sum(min(h.decided_ms + lead_ms, h.started_ms) < h.occurrence_ts for h in ran),
     )

@@ -178,6 +178,7 @@ class Written:
         *,
         attempt: int = 1,
         decided_ms: int | None = None,
+        not_before_ms: int = NEVER,
     ) -> None:
         """A Work record, decided at its instant unless said otherwise; numbered on in its bucket."""
         self._work_numbers[self.bucket(task_id)] += 1
@@ -192,6 +193,7 @@ class Written:
             DEFAULT_TERMS.lease_ms,
             DEFAULT_TERMS.timeout_ms,
             b"body",
+            not_before_ms,
         )
         # Any partition but the first attempt's.
         partition = (work.bucket + attempt - 1) % self.layout.buckets

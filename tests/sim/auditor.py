@@ -135,7 +135,7 @@ def _work(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _early(evidence: Evidence) -> Iterator[Violation]:
-    """Nothing is dispatched before its instant on the dispatcher's clock (G3).
+    """Nothing is dispatched before its instant on the dispatcher's clock, unless it says until when to hold it (G3).
 
     A triggered occurrence has no instant but its dispatch, at the next free ms.
     """
@@ -145,7 +145,7 @@ def _early(evidence: Evidence) -> Iterator[Violation]:
         if (work.task_id, work.occurrence_ts) not in instants:
             continue
         # A later attempt follows a first one, which some dispatcher's clock allowed.
-        if work.attempt == 1 and work.decided_ms < work.occurrence_ts:
+        if work.attempt == 1 and max(work.decided_ms, work.not_before_ms) < work.occurrence_ts:
             yield Violation(
                 "G3", f"{work.task_id} at {work.occurrence_ts} was dispatched at {work.decided_ms}"
             )

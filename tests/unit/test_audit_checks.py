@@ -397,6 +397,25 @@ def test_work_decided_before_its_instant_is_early(log: Written) -> None:
     assert faults(report_on(log)) == {"early": 1}
 
 
+def test_work_that_is_to_be_held_may_be_decided_before_its_instant(log: Written) -> None:
+    rev = log.schedule("ahead", DUE)
+    log.work("ahead", DUE, rev, decided_ms=DUE - 250, not_before_ms=DUE)
+    log.report("ahead", DUE, DUE)
+    assert report_on(log).ok
+
+
+@pytest.mark.parametrize(
+    ("not_before_ms", "started_ms"), [(DUE - 1, DUE), (DUE, DUE - 1)], ids=["not held", "not held in fact"]
+)
+def test_work_that_is_held_for_too_short_a_time_is_early(
+    log: Written, not_before_ms: int, started_ms: int
+) -> None:
+    rev = log.schedule("early", DUE)
+    log.work("early", DUE, rev, decided_ms=DUE - 250, not_before_ms=not_before_ms)
+    log.report("early", DUE, started_ms)
+    assert faults(report_on(log)) == {"early": 1}
+
+
 def test_a_run_started_before_its_instant_is_early(log: Written) -> None:
     log.life("early", DUE, started_after=-1)
     report = report_on(log)

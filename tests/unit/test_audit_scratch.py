@@ -31,10 +31,10 @@ from tickstream.ops.audit.scratch import Scratch
 FACTS: list[Fact] = [
     Acked("täsk", 5, Receipt(1, 2, 3), VerdictKind.CANCELLED),
     Acked("task", NEVER, Receipt(1, 2, 3), None),
-    Asked(Rev(7, 1), Verb.SCHEDULE, 5, 6, "default", bytes(16), True, False, NEVER, True),
+    Asked(Rev(7, 1), Verb.SCHEDULE, 5, 6, "default", bytes(16), True, False, NEVER, True, 250),
     Misplaced(Rev(7, 1), 3),
     SetAside(bytes(16), 1, 2),
-    Dispatched(Rev(7, 1), 5, 2, 6, 9, "t.work.default", 1, 3),
+    Dispatched(Rev(7, 1), 5, 2, 6, 9, "t.work.default", 1, 3, 5),
     Ran(5, 2, bytes(16), 7, True, 3),
     Ended(Rev(7, 1), 5, 2, Outcome.ATTEMPT_FAILED, 4, "", NEVER, 3),
     Stood(5, 6, "paused", (Retry(5, 2, 9), Retry(6, 1, 9)), ((bytes(16), VerdictKind.REJECTED),), 8),

@@ -14,7 +14,7 @@ from tickstream.cli import recurring, standing
 from tickstream.cli.attendance import attendance
 from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, TaskId, Wait, settings_from
 from tickstream.cli.output import Output
-from tickstream.cli.terms import Attempts, Backoff, Lease, LimitKey, Timeout, retry_of, seconds
+from tickstream.cli.terms import Attempts, Backoff, Lead, Lease, LimitKey, Timeout, retry_of, seconds
 from tickstream.clock import SystemClock, iso_utc
 from tickstream.errors import InvalidInput
 from tickstream.ops.instants import parse_instant
@@ -74,6 +74,7 @@ def schedule(
         bool, typer.Option("--allow-past", help="Accept an instant that is long gone.")
     ] = False,
     limit_key: LimitKey = "",
+    lead: Lead = 0.0,
     lease: Lease = None,
     timeout: Timeout = None,
     attempts: Attempts = None,
@@ -131,6 +132,7 @@ def schedule(
         "if_exists": if_exists.value,
         "allow_past": allow_past,
         "limit_key": limit_key,
+        "lead": timedelta(seconds=lead),
         "lease": seconds(lease),
         "timeout": seconds(timeout),
         "retry": retry_of(attempts, backoff),

@@ -24,6 +24,14 @@ Lease: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Lead: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        help="Send it so much ahead, to be held by a worker until its instant; then a cancel is too late.",
+        rich_help_panel=_PANEL,
+    ),
+]
 LimitKey: TypeAlias = Annotated[
     str,
     typer.Option(

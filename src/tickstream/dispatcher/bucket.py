@@ -277,7 +277,7 @@ class BucketTurn:
                 # Resumed, if it is well now: its runs are waited for again.
                 self._leases.extend(leases_of(task_id, decision.task))
         if decision.dispatch:
-            run, queue, terms, body, skipped = decision.dispatch
+            run, queue, terms, body, skipped, not_before_ms = decision.dispatch
             if run.attempt == 1:
                 self._gates.dispatched(queue)
             self._work_number += 1
@@ -292,6 +292,7 @@ class BucketTurn:
                 terms.lease_ms,
                 terms.timeout_ms,
                 body,
+                not_before_ms,
                 last=run.failures + 1 >= terms.attempts,
                 skipped=skipped,
             )

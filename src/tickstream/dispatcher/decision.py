@@ -132,6 +132,8 @@ class Dispatch(NamedTuple):
     body: bytes
     skipped: int = 0
     """Occurrences of the task skipped since its last dispatch."""
+    not_before_ms: int = NEVER
+    """Sent ahead of its instant, and held by the worker until then; NEVER: it is due."""
 
 
 class Lease(NamedTuple):
@@ -195,6 +197,19 @@ class Decision(NamedTuple):
 def terms_of(command: Command) -> RunTerms:
     """How runs of the task are leased and retried."""
     return command.options.terms or DEFAULT_TERMS
+
+
+def ahead(occurrence_ts: int, now_ms: int, lead_ms: int) -> int:
+    """not_before_ms of work that is dispatched now: its instant while that is ahead within the lead, else NEVER.
+
+    Beyond the lead it is a clock that stepped back; what was due before is due.
+    """
+    return occurrence_ts if now_ms < occurrence_ts <= now_ms + lead_ms else NEVER
+
+
+def fire_at(when: int, lead_ms: int) -> int:
+    """fire_at_ms of a task that runs once: NEVER without a lead, it is dispatched at its instant."""
+    return max(0, when - lead_ms) if lead_ms else NEVER
 
 
 def replaced_run(state: TaskState, old: RunState, new: RunState | None) -> TaskState:

@@ -24,6 +24,8 @@ from tickstream.dispatcher.decision import (
     Rules,
     Sent,
     Task,
+    ahead,
+    fire_at,
     recent_of,
     replaced_run,
     settle,
@@ -33,6 +35,7 @@ from tickstream.dispatcher.series import Begin, begin, fallen_due, recurs_alike,
 from tickstream.dispatcher.standing import instant_objection, pause, reschedule, resume, trigger
 from tickstream.errors import InvalidInput
 from tickstream.model import (
+    MOST_LEAD_MS,
     NEVER,
     NO_EXTRAS,
     Command,
@@ -141,6 +144,11 @@ def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
     """Why a Schedule cannot be taken whatever the task is; empty: it can."""
     if command.queue not in rules.queues:
         return f"queue {command.queue!r} does not exist; create it with: tickstream topics create --queue {command.queue}"
+    lead_ms = command.options.lead_ms
+    if not 0 <= lead_ms <= MOST_LEAD_MS:
+        return f"lead_ms={lead_ms}: work is sent at most {MOST_LEAD_MS} ms ahead of its instant; 0: at its instant"
+    if lead_ms and command.options.recurrence:
+        return f"lead_ms={lead_ms}: only a task that runs once is sent ahead; leave it out, or schedule each instant"
     return "" if command.options.recurrence else instant_objection(command, appended_ms, rules)
 
 
@@ -157,7 +165,9 @@ def _define(task: Task, sent: Sent, kind: VerdictKind, judged: Judged | None = N
         assert old is not None
         start = Begin(old.next_occurrence_ts, old.extras._replace(held=""))
     else:
-        start = Begin(command.when, NO_EXTRAS)
+        start = Begin(
+            command.when, NO_EXTRAS._replace(fire_at_ms=fire_at(command.when, command.options.lead_ms))
+        )
         if recurrence is not None:
             start = begin(command.task_id, recurrence, sent.appended_ms, old)
         skips, _ = fallen_due(
@@ -185,6 +195,8 @@ def _define(task: Task, sent: Sent, kind: VerdictKind, judged: Judged | None = N
 
 def apply_due(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int, rules: Rules) -> Decision:
     """Do what a due entry asks for, if the task still asks for it. Nothing is early (G3).
+
+    An entry of a task with a lead lies ahead of its instant; its work says until when it is to be held.
 
     `applied_before_ms` is T: everything accepted before it is applied.
     """
@@ -245,7 +257,9 @@ def _fire(
         return Decision(waits)
     run = RunState(occurrence, 1, state.rev, now_ms, places=rules.gates.places(command.queue, limit_key))
     after = Task(spec, fired._replace(runs=(*state.runs, run)))
-    return Decision(after, dispatch=Dispatch(run, command.queue, terms_of(command), command.body))
+    not_before_ms = ahead(occurrence, now_ms, command.options.lead_ms)
+    dispatch = Dispatch(run, command.queue, terms_of(command), command.body, not_before_ms=not_before_ms)
+    return Decision(after, dispatch=dispatch)
 
 
 def _retry(task: Task, entry: DueEntry, now_ms: int) -> Decision:
@@ -259,4 +273,7 @@ def _retry(task: Task, entry: DueEntry, now_ms: int) -> Decision:
     command = decode_command(spec.command)
     out = run._replace(retry_at_ms=NEVER, decided_ms=now_ms)
     after = Task(spec, replaced_run(state, run, out))
-    return Decision(after, dispatch=Dispatch(out, command.queue, terms_of(command), command.body))
+    # Handed back before its instant, it is still early.
+    not_before_ms = ahead(entry.occurrence_ts, now_ms, command.options.lead_ms)
+    dispatch = Dispatch(out, command.queue, terms_of(command), command.body, not_before_ms=not_before_ms)
+    return Decision(after, dispatch=dispatch)

@@ -10,8 +10,27 @@ from typing import Final
 from tickstream.clock import iso_utc
 from tickstream.codec import decode_command, encode_command
 from tickstream.dispatcher.answers import answer_of, refuse, remember
-from tickstream.dispatcher.decision import Decision, Dispatch, Rules, Sent, Task, recent_of, terms_of
-from tickstream.model import NEVER, Command, RecentCommand, RunState, TaskSpec, TaskState, VerdictKind
+from tickstream.dispatcher.decision import (
+    Decision,
+    Dispatch,
+    Rules,
+    Sent,
+    Task,
+    ahead,
+    fire_at,
+    recent_of,
+    terms_of,
+)
+from tickstream.model import (
+    MOST_LEAD_MS,
+    NEVER,
+    Command,
+    RecentCommand,
+    RunState,
+    TaskSpec,
+    TaskState,
+    VerdictKind,
+)
 
 MOST_IN_FLIGHT: Final = 100
 """Occurrences of one task in flight at once."""
@@ -60,7 +79,8 @@ def resume(task: Task, command: Command, now_ms: int) -> Decision:
 def trigger(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
     """One run now, whatever is scheduled: an occurrence of its own, at the next free millisecond.
 
-    Somebody asks for it now, so neither a pause nor a limit holds it; it counts under limits.
+    Somebody asks for it now, so neither a pause nor a limit holds it; it counts under limits. While the
+    work of an occurrence is out ahead of its instant, that millisecond is the one after it, and the run waits.
     """
     spec, state = task
     if spec is None or state is None:
@@ -78,7 +98,9 @@ def trigger(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision
     places = rules.gates.places(asked.queue, asked.options.limit_key)
     run = RunState(occurrence, 1, state.rev, now_ms, places=places)
     begun = Task(spec, state._replace(runs=(*state.runs, run), last_occurrence_ts=occurrence))
-    dispatch = Dispatch(run, asked.queue, terms_of(asked), asked.body)
+    lead_ms = MOST_LEAD_MS + MOST_IN_FLIGHT if asked.options.lead_ms else 0
+    not_before_ms = ahead(occurrence, now_ms, lead_ms)
+    dispatch = Dispatch(run, asked.queue, terms_of(asked), asked.body, not_before_ms=not_before_ms)
     return _changed(begun, command, VerdictKind.TRIGGERED, occurrence)._replace(dispatch=dispatch)
 
 
@@ -101,7 +123,7 @@ def reschedule(task: Task, sent: Sent, rules: Rules) -> Decision:
     if objection:
         return refuse(task, sent.command, VerdictKind.REJECTED, objection)
     encoded = encode_command(asked._replace(command_id=sent.command.command_id, when=when))
-    moved = state.with_extras(held="", fire_at_ms=NEVER)._replace(
+    moved = state.with_extras(held="", fire_at_ms=fire_at(when, asked.options.lead_ms))._replace(
         rev=sent.rev, next_occurrence_ts=when, recent=recent_of(task)
     )
     after = Task(TaskSpec(sent.rev, encoded, VerdictKind.REPLACED), moved)

@@ -70,7 +70,7 @@ class LaneTally:
         self.commit.add(commit_s)
         self.partitions.add(_partitions(outcomes, buckets))
         late = [
-            (work.decided_ms - work.occurrence_ts) / 1_000
+            max(0, work.decided_ms - work.occurrence_ts) / 1_000  # sent ahead, nothing is late
             for outcome in outcomes
             for _, work in outcome.work
             if work.attempt == 1

@@ -121,7 +121,8 @@ class Client:
         `queue`: the call's own or "default". `labels`: for filters. A task of that id that still waits is
         replaced, or kept with `if_exists`="reject". Of tasks with the same `limit_key` one is in flight at a
         time, within a bucket: ids with one `{tag}` share one. `lease`, `timeout` and `retry` (without `never` and
-        `when`) stand in for those of the call's handler.
+        `when`) stand in for those of the call's handler. `lead`, 60 s at most: the work is sent that much
+        ahead and held by a worker until its instant (docs/scheduling.md); then a cancel is too late.
 
         Returns at once with a Submission, whose `receipt()` waits for the acknowledgement; with
         `wait`, the dispatcher's verdict. Raises InvalidInput (nothing was sent), BrokerUnavailable,

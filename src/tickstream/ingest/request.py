@@ -16,6 +16,7 @@ from tickstream.model import (
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
     DEFAULT_TERMS,
+    MOST_LEAD_MS,
     NEVER,
     NO_LIMIT,
     VERSION_HEADER,
@@ -40,6 +41,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, where datetime ends; catches seconds or µs passed for ms."""
 _FRAMES_KEPT: Final = 1_000
+NO_LEAD: Final = timedelta(0)
 MESSAGE_OVERHEAD_BYTES: Final = 2_048
 """At most what the batch, the key and Kafka's own framing add to a command."""
 MAX_ELEMENT_BYTES: Final = MAX_COMMAND_BYTES - MESSAGE_OVERHEAD_BYTES
@@ -63,6 +65,7 @@ class Item(NamedTuple):
     recurrence: Recurrence | None = None
     """In place of an instant; `recurring(every=…, …)` makes one."""
     limit_key: str = ""
+    lead: timedelta = NO_LEAD
 
 
 class ScheduleRequest(Recurring, total=False):
@@ -78,6 +81,7 @@ class ScheduleRequest(Recurring, total=False):
     if_exists: IfExistsLike
     allow_past: bool
     limit_key: str
+    lead: timedelta
     lease: timedelta | None
     timeout: timedelta | None
     retry: Retry | None
@@ -137,6 +141,7 @@ class Requests:
         terms: RunTerms | None = None,
         recurrence: Recurrence | None = None,
         limit_key: str = "",
+        lead: timedelta = NO_LEAD,
     ) -> Checked:
         """One Item, checked. Raises InvalidInput and its kinds.
 
@@ -161,13 +166,13 @@ class Requests:
         if type(payload) is not bytes or len(payload) > MAX_PAYLOAD_BYTES:
             _refuse_payload(task_id, payload)
         if labels:
-            options = _options(if_exists, allow_past, terms, recurrence, limit_key)
+            options = _options(if_exists, allow_past, terms, recurrence, limit_key, lead)
             return task_id, when, _frame(handler, queue, labels, options, version), payload
-        kind = handler, queue, if_exists, allow_past, terms, version, recurrence, limit_key
+        kind = handler, queue, if_exists, allow_past, terms, version, recurrence, limit_key, lead
         try:
             frame = self._frames[kind]
         except (KeyError, TypeError):
-            options = _options(if_exists, allow_past, terms, recurrence, limit_key)
+            options = _options(if_exists, allow_past, terms, recurrence, limit_key, lead)
             frame = _frame(handler, queue, {}, options, version)
             if len(self._frames) >= _FRAMES_KEPT:
                 self._frames.clear()
@@ -285,8 +290,14 @@ def _options(
     terms: RunTerms | None,
     recurrence: Recurrence | None,
     limit_key: str,
+    lead: timedelta,
 ) -> Options:
     """DEFAULT_OPTIONS itself when nothing differs: then a command carries none."""
+    lead_ms = milliseconds("lead", lead, NO_LEAD)
+    if lead_ms > MOST_LEAD_MS:
+        raise InvalidInput(f"lead={lead}: at most {MOST_LEAD_MS // 1_000} seconds")
+    if lead_ms and recurrence is not None:
+        raise InvalidInput(f"lead={lead}: only a task that runs once is sent ahead; leave lead= out")
     if limit_key:
         try:
             check_task_id(limit_key)
@@ -304,6 +315,7 @@ def _options(
         terms=None if terms == DEFAULT_TERMS else terms,
         recurrence=recurrence,
         limit_key=limit_key,
+        lead_ms=lead_ms,
     )
     return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options
 

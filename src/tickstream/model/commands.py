@@ -83,6 +83,8 @@ class RunTerms(NamedTuple):
 
 
 DEFAULT_TERMS: Final = RunTerms()
+MOST_LEAD_MS: Final = 60_000
+"""How far ahead of its instant work may be sent, at most: so long it cannot be cancelled any more."""
 
 
 class Options(NamedTuple):

@@ -138,9 +138,12 @@ class Harness:
             self._turn(bucket, reports=encode_reports(worker, some))
 
     def take(self, queue: str) -> Work | None:
-        """The next dispatched run, None when there is none."""
-        waiting = self._work[queue]
-        return waiting.popleft() if waiting else None
+        """The next dispatched run that may start now, None when there is none."""
+        waiting, now = self._work[queue], self.clock.wall_ms()
+        work = next((work for work in waiting if work.not_before_ms <= now), None)
+        if work is not None:
+            waiting.remove(work)
+        return work
 
     def new_id(self) -> bytes:
         """16 bytes, another every time, the same in every run of a test."""

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from tickstream.errors import InvalidInput
 from tickstream.worker.children import Children
@@ -22,6 +22,14 @@ from tickstream.worker.slots import LoopSlots, ThreadSlots
 Kind: TypeAlias = Literal["thread", "process", "async"]
 KINDS: Final[tuple[Kind, ...]] = ("thread", "process", "async")
 _Slots: TypeAlias = ThreadSlots | LoopSlots
+
+
+class Slots(Protocol):
+    """Where runs are executed, as a reader sees it."""
+
+    def kind(self, handler: Callee) -> Kind: ...
+    def submit(self, kind: Kind, runs: Sequence[Run]) -> None: ...
+    def full(self, kind: Kind, queue: str) -> bool: ...
 
 
 class HandlerPool:

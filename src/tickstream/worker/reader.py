@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from tickstream.clock import Clock
 from tickstream.errors import BrokerUnavailable, MalformedValue, UnknownSchema
@@ -22,10 +22,11 @@ from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 from tickstream.worker.arrivals import Arrivals
 from tickstream.worker.commits import Commits
+from tickstream.worker.early import Early
 from tickstream.worker.events import Events
 from tickstream.worker.intake import Bounces, Intake, Waiting
 from tickstream.worker.ledger import OffsetLedger
-from tickstream.worker.pool import Kind
+from tickstream.worker.pool import Kind, Slots
 from tickstream.worker.run import Callee, Run
 
 POLL_S: Final = 0.05
@@ -38,14 +39,6 @@ _ROUND_S: Final = 0.005
 """Between two looks for acknowledgements."""
 MAX_UNREPORTED: Final = 20_000
 """Records whose report is not acknowledged, at most."""
-
-
-class Slots(Protocol):
-    """Where runs are executed, as the reader sees it: pool.HandlerPool."""
-
-    def kind(self, handler: Callee) -> Kind: ...
-    def submit(self, kind: Kind, runs: Sequence[Run]) -> None: ...
-    def full(self, kind: Kind, queue: str) -> bool: ...
 
 
 class QueueReader:
@@ -102,11 +95,12 @@ class QueueReader:
         self._intake = Intake(concurrency)
         self._waiting: defaultdict[Kind, Waiting[Run]] = defaultdict(lambda: Waiting(concurrency))
         self._bounces = Bounces()
+        self._early = Early()
         self._in_flight: dict[tuple[int, int], Run] = {}
         """(partition, offset) → run whose outcome is not acknowledged. Outlives the assignment: a
         record that comes again meanwhile is not started a second time beside itself."""
         self._in_slots = 0
-        """Runs handed out and not finished."""
+        """Runs handed out and not finished. What is held until its instant is none of them."""
         self._finished: deque[None] = deque()
         self._acked: deque[tuple[Run, ReportKind]] = deque()
         self._wake = wake or threading.Event()
@@ -219,7 +213,7 @@ class QueueReader:
         if self._paused:
             self._paused = False
             self._consumer.resume(self._partitions(self._assignment - self._halted))
-        first = self._consumer.poll(POLL_S)
+        first = self._consumer.poll(self._early.wait_s(POLL_S, self._clock.monotonic()))
         if first is None:
             return []
         return [first, *self._consumer.consume(room - 1, 0)] if room > 1 else [first]
@@ -233,7 +227,7 @@ class QueueReader:
         self._wake_at = max(1, self._intake.excess(self._outstanding))
         self._wake.clear()
         if len(self._finished) < self._wake_at:
-            self._wake.wait(POLL_S)
+            self._wake.wait(self._early.wait_s(POLL_S, now))
         if not self._paused:
             return []
         # Nothing is expected: this serves rebalances.
@@ -247,16 +241,17 @@ class QueueReader:
     # ------------------------------------------------------------------ records
 
     def _take(self, messages: Sequence[Message]) -> None:
-        if not messages:
-            return
-        fetched_ms = self._clock.wall_ms()
+        """Hand out what came and what was held until now; hold what came ahead of its instant."""
+        fetched_ms, now = self._clock.wall_ms(), self._clock.monotonic()
         runs: defaultdict[Kind, list[Run]] = defaultdict(list)
         for message in messages:
             error = message.error()
             if error is not None:
                 self._complain(error)
-            elif run := self._run_of(message, fetched_ms):
+            elif (run := self._run_of(message, fetched_ms)) and not self._early.hold(run, fetched_ms, now):
                 runs[self._pool.kind(run.handler)].append(run)
+        for run in self._early.ripe(fetched_ms, now):
+            runs[self._pool.kind(run.handler)].append(run)
         for kind, some in runs.items():
             self._hand_out(kind, some)
 
@@ -356,7 +351,7 @@ class QueueReader:
         dropped = [key for key, run in self._in_flight.items() if key[0] in partitions and run.begin()]
         for key in dropped:
             del self._in_flight[key]
-        self._in_slots -= len(dropped)
+        self._in_slots -= len(dropped) - self._early.let_go()
         return len(dropped)
 
     def _cover(self, partitions: Collection[int], wait_s: float) -> None:

@@ -213,11 +213,13 @@ def attempts_after_the_end(case: Case) -> Iterator[Example]:
 def early(case: Case) -> Iterator[Example]:
     """An occurrence that was dispatched or started before its instant; one case each.
 
+    Work may be sent ahead if it says that it is not to be started before; started it may not be.
+
     The start is taken from the worker's clock: one that is behind the dispatcher's shows here too.
     """
     found: dict[int, list[str]] = defaultdict(list)
     for work in case.history.dispatched:
-        if work.decided_ms < work.occurrence_ts:
+        if max(work.decided_ms, work.not_before_ms) < work.occurrence_ts:
             found[work.occurrence_ts].append(case.work_at(work))
     for run in case.history.ran:
         if NEVER < run.started_ms < run.occurrence_ts:

@@ -43,6 +43,8 @@ class Asked(NamedTuple):
     allow_past: bool
     not_after: int
     recurs: bool
+    lead_ms: int
+    """Its work may be decided so much before `when`."""
 
 
 class Misplaced(NamedTuple):
@@ -71,6 +73,8 @@ class Dispatched(NamedTuple):
     topic: str
     partition: int
     offset: int
+    not_before_ms: int
+    """Sent ahead of that, NEVER: at its instant."""
 
 
 class Ran(NamedTuple):

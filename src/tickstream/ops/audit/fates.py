@@ -211,7 +211,7 @@ class Fates:
         if not bounds.cut(topic, self._history.bucket):
             return False
         oldest_ms = bounds.first_decided_ms.get((topic, self._history.bucket), bounds.cutoff_ms)
-        return max(command.when, command.accepted_ms) <= oldest_ms
+        return max(command.when - command.lead_ms, command.accepted_ms) <= oldest_ms
 
 
 def _undoes(command: Asked, standing: Standing) -> bool:

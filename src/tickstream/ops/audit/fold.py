@@ -122,6 +122,7 @@ class Fold:
                 options.allow_past,
                 options.not_after,
                 options.recurrence is not None,
+                options.lead_ms,
             )
             self._sink.task(bucket, command.task_id, asked)
 
@@ -167,6 +168,7 @@ class Fold:
             sys.intern(topic),
             partition,
             offset,
+            work.not_before_ms,
         )
         self._sink.task(self.home(work.task_id), work.task_id, dispatched)
 
