@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -23,7 +23,18 @@ from tickstream.codec import (
 )
 from tickstream.errors import TickstreamError
 from tickstream.kafka import Admin, plain_producer, state_consumer
-from tickstream.model import DEFAULT_TERMS, Body, BoundCall, Report, ReportKind, Rev, Signal, SignalKind, Work
+from tickstream.model import (
+    DEFAULT_TERMS,
+    NEVER,
+    Body,
+    BoundCall,
+    Report,
+    ReportKind,
+    Rev,
+    Signal,
+    SignalKind,
+    Work,
+)
 from tickstream.ops.processes import ManagedProcess, tickstream_command
 from tickstream.settings import Settings
 from tickstream.topics import TopicNames, topic_table
@@ -65,6 +76,7 @@ class Stage:
         labels: Mapping[str, str] | None = None,
         lease_ms: int = DEFAULT_TERMS.lease_ms,
         timeout_ms: int = DEFAULT_TERMS.timeout_ms,
+        not_before_ms: int = NEVER,
     ) -> Work:
         """One Work record, as a dispatcher would write it."""
         body = encode_body(Body(call.handler, call.payload, {}, dict(labels or {})))
@@ -79,6 +91,7 @@ class Stage:
             lease_ms,
             timeout_ms,
             body,
+            not_before_ms,
         )
         self.put_bytes(encode_work(work), partition=partition, queue=call.queue)
         return work
@@ -160,10 +173,16 @@ def eventually(look: Callable[[], Any], right: Callable[[Any], bool]) -> None:
         time.sleep(0.05)
 
 
+class Installed(Protocol):
+    """Topics that are there: a Stage, or a rig with dispatchers."""
+
+    settings: Settings
+
+
 class LocalWorker:
     """A worker in a thread of the test's process."""
 
-    def __init__(self, stage: Stage, app: App, **options: Any) -> None:
+    def __init__(self, stage: Installed, app: App, **options: Any) -> None:
         self.stop = threading.Event()
         self.events: list[Mapping[str, object]] = []
         self._news: SimpleQueue[Mapping[str, object]] = SimpleQueue()
@@ -179,7 +198,7 @@ class LocalWorker:
         self._thread = threading.Thread(target=self._run, args=(stage, app))
         self._thread.start()
 
-    def _run(self, stage: Stage, app: App) -> None:
+    def _run(self, stage: Installed, app: App) -> None:
         try:
             run_worker(app, stage.settings, events=self._news.put, stop=self.stop, **self._options)
         except TickstreamError as error:
@@ -208,7 +227,7 @@ class LocalWorker:
 
 
 @contextmanager
-def local_worker(stage: Stage, app: App, **options: Any) -> Iterator[LocalWorker]:
+def local_worker(stage: Installed, app: App, **options: Any) -> Iterator[LocalWorker]:
     """A worker that has its partitions."""
     worker = LocalWorker(stage, app, **options)
     try:
