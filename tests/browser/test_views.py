@@ -3,6 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.browser.board import DEADLINE_S, NOW, Board
+from tickstream.projection.rows import Change, ChangeKind, Owner, QueueSetting
 
 MINUTE = 60_000
 HOSTILE = "</td><script>alert(1)</script>\u202e"
@@ -104,3 +105,95 @@ def test_queues_say_who_works_and_what_waits(board: Board, url: str, page: Page)
     _fits(page)
     page.locator("#queues").get_by_role("link", name="mail").click()
     expect(page.locator("#listing").get_by_role("link", name="stuck:1")).to_be_visible()
+
+
+def test_runs_say_how_long_their_lease_has_left(board: Board, url: str, page: Page) -> None:
+    page.goto(f"{url}/#/running")
+    expect(page.locator("#runs .verdict")).to_have_text("Nothing is out")
+    for n, age in enumerate((4_000, 100_000)):
+        board.schedule(f"run:{n}", NOW - age, handler="render")
+        board.dispatch(f"run:{n}", after_ms=0)
+        board.claim(f"run:{n}", worker=f"worker-{n}", after_ms=0)
+    board.schedule("out:1", NOW - 1_000)
+    board.dispatch("out:1")
+    board.heartbeat("run:0", 370, "37 of 100")
+    board.commit()
+    expect(page.locator("#run-table tbody tr")).to_have_count(2)
+    expect(page.locator("#runs .verdict")).to_have_text("1 lease over")
+    fresh = page.locator("#run-table tbody tr", has_text="run:0")
+    expect(fresh.locator(".condition")).to_have_text("10 s left of 10 s")
+    expect(fresh).to_contain_text("worker-0")
+    expect(fresh).to_contain_text("37 %, 37 of 100")
+    lost = page.locator("#run-table tbody tr", has_text="run:1")
+    expect(lost.locator(".condition")).to_have_text("over for 1 min 30 s (of 10 s)")
+    page.get_by_label("only what a worker holds").uncheck()
+    expect(page.locator("#run-table tbody tr")).to_have_count(3)
+    expect(page.locator("#run-table tbody tr", has_text="out:1")).to_contain_text("nobody holds it")
+    _fits(page)
+
+
+def test_lateness_over_time_and_what_piles_up(board: Board, url: str, page: Page) -> None:
+    for n in range(3):
+        at = NOW - 10 * MINUTE + n * MINUTE
+        board.schedule(f"done:{n}", at)
+        board.dispatch(f"done:{n}")
+        board.end(f"done:{n}", start_ms=1 if n else 1_500)
+    for n in range(5):
+        board.schedule(f"peak:{n}", NOW + 20 * MINUTE + n, queue="mail")
+    board.schedule("far:1", NOW + 5 * 60 * MINUTE)
+    board.commit()
+    page.goto(url)
+    page.get_by_role("link", name="Over time").click()
+    late = page.locator("#lateness-over-time")
+    expect(late.locator(".verdict")).to_contain_text("99 % started within 1,")
+    expect(late.locator(".detail")).to_contain_text("Of 3 runs. Half within")
+    expect(late.locator(".detail")).to_contain_text("the worst minute began at 12:50")
+    expect(late.locator("path.p99")).to_have_count(1)
+    late.get_by_label("stage").select_option(label="due → decided")
+    expect(late.locator("svg text").nth(1)).to_have_text("5 ms")
+    late.get_by_text("The same as a table").click()
+    expect(late.locator("tbody tr")).to_have_count(3)
+    coming = page.locator("#forecast")
+    expect(coming.locator(".verdict")).to_have_text("5 tasks in the next hour")
+    expect(coming.locator(".detail")).to_have_text("5 in the worst second, at 13:20:30.")
+    expect(coming.locator("#forecast-queues tbody tr")).to_have_text("mail5")
+    _fits(page)
+    page.locator("#horizon").select_option("day")
+    expect(coming.locator(".verdict")).to_have_text("6 tasks in the next day")
+    coming.locator("rect").first.click()
+    expect(page.locator("#listing tbody tr")).to_have_count(5)
+    page.go_back()
+    page.locator("#worst-seconds").get_by_role("link", name="13:20:30").click()
+    expect(page.locator("#listing tbody tr")).to_have_count(5)
+
+
+def test_the_cluster_says_who_is_stuck_and_what_changed(board: Board, url: str, page: Page) -> None:
+    owners = {n: Owner(("alpha", "omega")[n % 2], n % 2, 0, NOW - MINUTE - n % 2) for n in range(4)}
+    board.index.owned(owners)
+    board.index.note(Change(NOW - 9_000, ChangeKind.TZDATA, 0, {"before": "2025b", "after": "2025c"}))
+    board.index.set_queues(1, [("mail", QueueSetting(True, NOW - 5_000))])
+    board.broker(workers={"mail": ("w1",)}, dispatchers=("alpha", "omega"), ends=10)
+    board.commit(restoring=(2,))
+    page.goto(f"{url}/#/cluster")
+    expect(page.locator("#cluster > .verdict")).to_have_text("1 bucket restoring")
+    expect(page.locator("#lane-table tbody tr")).to_have_count(2)
+    lane = page.locator("#lane-table tbody tr").nth(0).locator("th, td").all_inner_texts()
+    assert (lane[0], lane[1], lane[2], lane[6]) == ("0", "alpha", "moves", "0 and 2")
+    bucket = page.locator("#bucket-list tbody tr", has_text="restoring")
+    expect(bucket).to_contain_text("restoring: 10 %, 18 records left")
+    expect(page.locator("#change-table tbody tr .condition")).to_have_text(
+        [
+            "queue mail was paused (bucket 1)",
+            "new zone data: 2025c, before 2025b (bucket 0)",
+            "alpha took lane 0 over (buckets 0 and 2)",
+            "omega took lane 1 over (buckets 1 and 3)",
+        ]
+    )
+    expect(page.locator("#member-table tbody tr").last).to_have_text("queue mailw110.0.0.22 partitions")
+    board.broker(workers={}, dispatchers=("alpha",))
+    board.commit()
+    expect(page.locator("#lane-table tbody tr").nth(1)).to_contain_text(
+        "its owner has left; a take-over is due"
+    )
+    expect(page.locator("#cluster > .verdict")).to_have_text("Lane 1 needs a look")
+    _fits(page)

@@ -38,8 +38,18 @@ async function problemOf(response) {
   return new Problem({ status: response.status, title, detail: said.detail });
 }
 
+let aheadMs = null; // the server's clock less this machine's, by the last answer
+
 async function json(path) {
-  return (await request(path, { signal: AbortSignal.timeout(PATIENCE_MS) })).json();
+  const answer = await (await request(path, { signal: AbortSignal.timeout(PATIENCE_MS) })).json();
+  aheadMs = answer.as_of - Date.now();
+  return answer;
+}
+
+/** The present by the server's clock, ms UTC: a viewer's own may be wrong by hours. */
+export async function serverNow() {
+  if (aheadMs === null) await json("api/status");
+  return Date.now() + aheadMs;
 }
 
 /** A page of rows: /api/tasks. `query`: names and values, lists repeated, empty ones left out. */

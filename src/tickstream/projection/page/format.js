@@ -61,6 +61,13 @@ export function minute(ms) {
   return HOUR.format(ms);
 }
 
+const DAY_MINUTE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** Hour and minute in the viewer's zone, with the day where it is not that of `now`. */
+export function dayMinute(ms, now) {
+  return new Date(ms).toDateString() === new Date(now).toDateString() ? HOUR.format(ms) : DAY_MINUTE.format(ms);
+}
+
 /** An instant as ISO 8601 in UTC, to the millisecond. */
 export function utc(ms) {
   return Math.abs(ms) > LAST_DATE_MS ? `${ms} ms` : new Date(ms).toISOString();

@@ -54,7 +54,7 @@ export function restored({ timers, timers_end: timersEnd, history, history_end: 
   if (timersEnd === null || historyEnd === null) return null;
   const all = timersEnd + historyEnd;
   const left = Math.max(0, timersEnd - timers) + Math.max(0, historyEnd - history);
-  return { done: all ? 1 - left / all : 1, left };
+  return { done: all ? Math.max(0, all - left) / all : 1, left };
 }
 
 /** A bucket in words. `rate`: records a second it was read at, 0: not known. */

@@ -2,6 +2,8 @@
 
 import { setToken } from "./api.js";
 import { taskHref } from "./cells.js";
+import { ChartsView } from "./charts.js";
+import { ClusterView } from "./cluster.js";
 import { byId, setText, show } from "./dom.js";
 import { FailuresView } from "./failures.js";
 import * as format from "./format.js";
@@ -9,6 +11,7 @@ import { Listing } from "./listing.js";
 import { Live } from "./live.js";
 import { listHref, Overview } from "./overview.js";
 import { QueuesView } from "./queues.js";
+import { RunningView } from "./running.js";
 import * as sentences from "./sentences.js";
 import { TaskView } from "./task.js";
 
@@ -30,6 +33,9 @@ const listing = new Listing(byId("listing"));
 const panels = {
   failures: new FailuresView(byId("failures")),
   queues: new QueuesView(byId("queues")),
+  running: new RunningView(byId("runs")),
+  charts: new ChartsView(byId("charts")),
+  cluster: new ClusterView(byId("cluster")),
 };
 const views = { ...panels, task: taskView, list: listing };
 let shown = overview;

@@ -1,9 +1,9 @@
 // Tasks per minute, an hour back and an hour ahead: a stacked bar chart as SVG, its readout and its summary.
 
 import { byId, make, setText } from "./dom.js";
+import { niceCeiling, short, svg } from "./drawing.js";
 import { count, counted, minute as clock } from "./format.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const MINUTE_MS = 60_000;
 const HALF = 60; // minutes each side
 const HEIGHT = 132;
@@ -110,12 +110,6 @@ function total(minutes) {
   return minutes.reduce((all, m) => all + sum(m), 0);
 }
 
-/** The least 1, 2 or 5 times a power of ten that is not below `value`. */
-export function niceCeiling(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= value);
-}
-
 function* axis(first, step, width, top, y) {
   for (const value of [0, top / 2, top].filter(Number.isInteger)) {
     yield svg("line", { class: "grid", x1: LEFT, x2: width, y1: y(value), y2: y(value) });
@@ -131,20 +125,9 @@ function* axis(first, step, width, top, y) {
   yield svg("line", { class: "now", x1: now, x2: now, y1: 0, y2: HEIGHT - BOTTOM });
 }
 
-function short(value) {
-  return value >= 10_000 ? `${value / 1_000} k` : count(value);
-}
-
 function legend() {
   const items = SERIES.toReversed().map((name) =>
     make("li", {}, make("span", { className: `swatch ${name}` }), name),
   );
   return make("ul", { className: "legend", ariaHidden: "true" }, ...items);
-}
-
-function svg(name, attributes, text = "") {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  if (text) element.append(text);
-  return element;
 }
