@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from tickstream.calendar import Event, MemoryOccupancy, Override, Status, meeting, parse_length
+from tickstream.calendar import (
+    Added,
+    Details,
+    Event,
+    Length,
+    MemoryOccupancy,
+    Override,
+    Reminder,
+    Status,
+    Transparency,
+    meeting,
+    parse_length,
+)
 from tickstream.calendar.stored import Booking, OnConflict, decode_booking, encode_booking
 from tickstream.codec import decode_command, encode_command, encode_spec, encode_state
 from tickstream.dispatcher.calendar import move_horizon
@@ -194,6 +206,51 @@ def test_an_event_is_read_back_as_it_was_written() -> None:
     assert decode_booking(encode_booking(booking)) == booking
     with pytest.raises(MalformedValue, match="no calendar event"):
         decode_booking(encode_booking(booking._replace(calendar="{")))
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "v1" / "calendar" / "CalendarEvent.hex"
+"""Bytes of a released schema stay readable for ever; apart from the log's own records, which know nothing of calendars."""
+BOOKINGS = (
+    Booking("room-7", "Europe/Berlin", OnConflict.REPORT, Event("u", "2026-06-01", rule="FREQ=DAILY")),
+    Booking(
+        "room-7",
+        "Europe/Berlin",
+        OnConflict.REJECT,
+        Event(
+            "übung@example",
+            "2026-03-02T09:00:00",
+            "Europe/Berlin",
+            Length(ms=3_600_000),
+            "FREQ=WEEKLY;COUNT=9",
+            rdate=(Added("2026-03-03T09:00:00"), Added("2026-03-04T09:00:00", Length(days=1))),
+            exdate=("2026-03-09T09:00:00",),
+            overrides=(
+                Override(
+                    "2026-03-16T09:00:00",
+                    "2026-03-17T10:00:00",
+                    "UTC",
+                    Length(ms=1),
+                    Status.CANCELLED,
+                    Transparency.TRANSPARENT,
+                    Details("moved"),
+                    (Reminder(-600_000, from_end=True),),
+                ),
+            ),
+            status=Status.TENTATIVE,
+            sequence=3,
+            details=Details("Übung", "room 7", "bring a pen", ("mailto:a@example",)),
+            reminders=(Reminder(-900_000),),
+            continues="before@example",
+            last=1_777_885_200,
+        ),
+    ),
+)
+
+
+def test_a_booking_has_the_bytes_it_always_had() -> None:
+    golden = [bytes.fromhex(line) for line in GOLDEN.read_text().split()]
+    assert [encode_booking(booking) for booking in BOOKINGS] == golden
+    assert [decode_booking(value) for value in golden] == list(BOOKINGS)
 
 
 # --------------------------------------------------------------------------- in the store
