@@ -15,7 +15,7 @@ from tickstream.recurrence.civil import DAY, LAST_DAY
 from tickstream.recurrence.cron import CronTimes
 from tickstream.recurrence.moments import InElapsedTime, OnWallClock, resolve
 from tickstream.recurrence.rfc5545 import MOST_COUNTED, Moments, last_counted, recurrence
-from tickstream.recurrence.values import Cron, Every, Fold, Gap, Pointer, Policy, Rrule, Schedule, Subday
+from tickstream.recurrence.values import Cron, Every, Pointer, Policy, Rrule, Schedule, Subday
 from tickstream.recurrence.zones import Zone, load_zone
 
 
@@ -58,24 +58,6 @@ class Occurrences:
             pointer.nominal_local,
             pointer.fold,
         ):
-            found = self.next_after(found.next_occurrence_ts)
-        return found
-
-    def moved(self, pointer: Pointer, after_ms: int) -> Pointer | None:
-        """Where these zone data place an occurrence to come, or the first one behind it; later than `after_ms`.
-
-        `pointer` was found with other data. None when nothing follows any more.
-        """
-        if self.clockwork.elapsed:
-            # Steps in elapsed time lie where they lie; only what a rule says of hours and dates can change.
-            return self.next_after(max(after_ms, pointer.next_occurrence_ts - 1))
-        if self._places(pointer):
-            return pointer
-        zone = self.clockwork.zone
-        placed = resolve(zone, pointer.nominal_local, Gap.SHIFT, Fold.FIRST)[0].instant
-        # Near a change of clocks, times do not come in the order of their names; no change exceeds a day.
-        found = self.next_after(max(after_ms, (placed - DAY) * 1_000 - 1))
-        while found is not None and (found.nominal_local, found.fold) < (pointer.nominal_local, pointer.fold):
             found = self.next_after(found.next_occurrence_ts)
         return found
 
