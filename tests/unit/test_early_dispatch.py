@@ -6,9 +6,24 @@ from datetime import timedelta
 
 import pytest
 
+from tickstream.codec import encode_command
+from tickstream.dispatcher.decision import NO_TASK, Decision, Rules, Sent
+from tickstream.dispatcher.engine import apply_command, apply_due
 from tickstream.errors import InvalidInput
 from tickstream.ingest.request import Requests, schedule_command
-from tickstream.model import NEVER, Options, Outcome, Phase, Recurrence, RecurrenceKind, VerdictKind
+from tickstream.model import (
+    NEVER,
+    DueEntry,
+    DueKind,
+    Options,
+    Outcome,
+    Phase,
+    Recurrence,
+    RecurrenceKind,
+    Rev,
+    VerdictKind,
+)
+from tickstream.settings import EngineSettings
 from tickstream.testing import Harness
 from tickstream.worker import App, Context
 
@@ -16,6 +31,7 @@ app = App()
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
 LEAD = timedelta(milliseconds=250)
+RULES = Rules(EngineSettings(), frozenset({"default"}))
 
 
 @app.handler("job")
@@ -88,6 +104,23 @@ def test_another_definition_has_its_own_lead(tick: Harness) -> None:
     tick.client.schedule("t", run_at=tick.now + HOUR, call=job.bind())
     tick.advance(HOUR - timedelta(milliseconds=1))
     assert tick.work() == ()
+
+
+def test_a_shorter_lead_counts_for_an_entry_that_was_due_by_the_longer_one(tick: Harness) -> None:
+    # Both come into one batch: the entry was read before the command was applied.
+    at = tick.now + HOUR
+    task = NO_TASK
+    for offset, lead in enumerate((10 * SECOND, timedelta(0))):
+        checked = Requests().checked(
+            "t", at, None, None, "", job.bind(), None, None, "replace", False, lead=lead
+        )
+        command = schedule_command(tick.new_id(), checked)
+        sent = Sent(command, encode_command(command), Rev(offset, 0), tick.clock.wall_ms())
+        task = apply_command(task, sent, tick.clock.wall_ms(), RULES).task
+    when = command.when
+    entry = DueEntry(when - 10_000, DueKind.FIRE, "t", when)
+    assert apply_due(task, entry, when - 1, 0, RULES) == Decision(task)
+    assert apply_due(task, entry._replace(at_ms=when), when, 0, RULES).dispatch
 
 
 def test_what_is_handed_back_before_its_instant_is_still_held(tick: Harness) -> None:

@@ -241,6 +241,8 @@ def _fire(
     task: Task, spec: TaskSpec, state: TaskState, command: Command, now_ms: int, rules: Rules
 ) -> Decision:
     occurrence = state.next_occurrence_ts
+    if max(occurrence - command.options.lead_ms, 0) > now_ms:
+        return Decision(task)  # a command of this very batch gave it a shorter lead
     fired = state.with_extras(held="", fire_at_ms=NEVER)._replace(
         next_occurrence_ts=NEVER, last_occurrence_ts=max(occurrence, state.last_occurrence_ts)
     )
