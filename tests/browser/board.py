@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from tickstream.model import NEVER, History, Outcome, Rev, RunState, TaskState, bucket_of
+from tickstream.model import NEVER, History, Outcome, Recurrence, Rev, RunState, TaskState, bucket_of
 from tickstream.projection.fold import Step, fold
 from tickstream.projection.index import Identity, IndexWriter
 from tickstream.projection.rows import Columns, Definition, Position, Pulse
@@ -56,10 +56,13 @@ class Board:
         queue: str = "default",
         handler: str = "noop",
         labels: Mapping[str, str] | None = None,
+        recurrence: Recurrence | None = None,
     ) -> None:
         """A task comes to wait for `at_ms`."""
         self._offsets += 1
-        definition = Definition(Rev(self._offsets, 0), Columns(queue, handler, dict(labels or {})))
+        definition = Definition(
+            Rev(self._offsets, 0), Columns(queue, handler, dict(labels or {})), recurrence=recurrence
+        )
         self._put(task_id, definition, TaskState(definition.rev, at_ms, NEVER, (), None, NEVER, ()))
 
     def dispatch(self, task_id: str, *, after_ms: int = 4) -> None:

@@ -238,6 +238,9 @@ def test_an_index_that_is_not_there_yet_is_an_error_in_words(
     with serving(board) as url:
         page.goto(url)
         expect(page.get_by_role("alert")).to_contain_text("No index yet")
+        expect(page.locator("#live")).to_have_text("No answers yet")
+        expect(page.locator("#late .verdict")).to_have_text("Not known")
+        expect(page.locator("#coming .note")).to_have_text("Not known yet.")
     board.data_dir = real
 
 

@@ -3,6 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.browser.board import DEADLINE_S, NOW, Board
+from tickstream.model import Recurrence, RecurrenceKind
 from tickstream.projection.rows import Change, ChangeKind, Owner, QueueSetting
 
 MINUTE = 60_000
@@ -47,7 +48,7 @@ def test_every_state_has_a_word_and_a_filter(board: Board, url: str, page: Page)
     page.keyboard.press("Enter")
     expect(page.locator("#listing tbody tr")).to_have_count(1)
     page.locator("#listing").get_by_role("link", name="faulted:1").click()
-    expect(page.locator("#task .verdict")).to_contain_text("Faulted: a decision about it failed")
+    expect(page.locator("#task .verdict")).to_have_text("Faulted: no such zone")
     page.goto(f"{url}/#/list")
     _fits(page)
 
@@ -197,3 +198,26 @@ def test_the_cluster_says_who_is_stuck_and_what_changed(board: Board, url: str, 
     )
     expect(page.locator("#cluster > .verdict")).to_have_text("Lane 1 needs a look")
     _fits(page)
+
+
+def test_a_recurring_task_shows_its_own_clock_beside_the_viewers(board: Board, url: str, page: Page) -> None:
+    nine = NOW - 30_000 + 60 * MINUTE  # 13:00 UTC, 09:00 in New York's summer
+    rule = Recurrence(RecurrenceKind.CRON, "0 9 * * *", "America/New_York", start_ms=nine)
+    board.schedule("report:daily", nine, recurrence=rule)
+    board.commit()
+    page.goto(f"{url}/#/task/report:daily")
+    expect(page.locator("#task .facts")).to_contain_text("cron 0 9 * * *")
+    expect(page.locator("#task .facts")).to_contain_text("14:00:00Tue 10 Mar 09:00:00 in America/New_York")
+    expect(page.locator("#occurrences .there").nth(1)).to_contain_text("Mar 09:00:00")
+    _fits(page)
+
+
+def test_the_first_view_names_the_queue_that_nobody_works_on(board: Board, url: str, page: Page) -> None:
+    board.schedule("stuck:1", NOW - 4_000, queue="mail")
+    board.dispatch("stuck:1")
+    board.broker(workers={"mail": ()}, waiting={"mail": 1})
+    board.commit()
+    page.goto(url)
+    expect(page.locator("#troubled tbody tr")).to_have_text("mail1 waiting, 0 workers")
+    board.broker(workers={"mail": ("w1",)})
+    expect(page.locator("#troubled")).to_be_hidden()

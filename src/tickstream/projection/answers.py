@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from tickstream.model import NEVER, Phase, TaskState
+from tickstream.model import NEVER, Phase, Recurrence, TaskState
 from tickstream.projection import query
 from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.freshness import Freshness
@@ -116,6 +116,22 @@ def _task_object(task_id: str, found: query.Task) -> dict[str, Any]:
         "next_occurrence_ts": None if state is None else time_or_none(state.next_occurrence_ts),
         "last_occurrence_ts": None if state is None else time_or_none(state.last_occurrence_ts),
         "ended_ms": None if state is None else time_or_none(state.ended_ms),
+        "reason": "" if state is None else state.extras.faulted or state.extras.held,
+        "schedule": None if definition is None else _schedule_object(definition.recurrence),
+    }
+
+
+def _schedule_object(recurrence: Recurrence | None) -> dict[str, Any] | None:
+    """When a task recurs, as its rule says; None: it does not."""
+    if recurrence is None:
+        return None
+    return {
+        "kind": recurrence.kind.value.lower(),
+        "rule": recurrence.rule,
+        "interval_ms": recurrence.interval_ms or None,
+        "zone": recurrence.zone or "UTC",
+        "misfire": recurrence.misfire.value.lower(),
+        "overlap": recurrence.overlap.value.lower(),
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tickstream.model import Outcome, Phase
+from tickstream.model import Misfire, Outcome, Overlap, Phase, RecurrenceKind
 from tickstream.projection.charts import Horizon, Step
 from tickstream.projection.lateness import Stage
 from tickstream.projection.rows import ChangeKind
@@ -150,6 +150,19 @@ SCHEMAS: Final = {
         next_occurrence_ts=_MS_OR_NULL,
         last_occurrence_ts=_MS_OR_NULL,
         ended_ms=_MS_OR_NULL,
+        reason={
+            **_TEXT,
+            "description": "of `held`: the gate that it waits at; of `faulted`: why nothing is decided",
+        },
+        schedule={"oneOf": [ref("Schedule"), {"type": "null"}], "description": "null: it does not recur"},
+    ),
+    "Schedule": _object(
+        kind={"type": "string", "enum": [kind.value.lower() for kind in RecurrenceKind]},
+        rule={**_TEXT, "description": "the cron expression, or the value of RRULE"},
+        interval_ms={"type": ["integer", "null"], "description": "of `every`"},
+        zone={**_TEXT, "description": "IANA name, on whose clock the rule is reckoned"},
+        misfire={"type": "string", "enum": [misfire.value.lower() for misfire in Misfire]},
+        overlap={"type": "string", "enum": [overlap.value.lower() for overlap in Overlap]},
     ),
     "Minute": _object(minute_ms=_MS, **_PER_STATE),
     "Page": _object(

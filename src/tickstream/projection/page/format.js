@@ -56,6 +56,18 @@ export function instant(ms, now) {
   return `${(at.getFullYear() === today.getFullYear() ? DAY : YEAR).format(at)} ${time}`;
 }
 
+/** An instant on the clock of `zone`, with its day: "Wed 11 Mar 09:00:00"; null where the browser does not know it. */
+export function wall(ms, zone) {
+  if (Math.abs(ms) > LAST_DATE_MS) return null;
+  try {
+    const parts = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" };
+    return new Intl.DateTimeFormat("en-GB", { ...parts, timeZone: zone }).format(ms).replaceAll(",", "");
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
 /** Hour and minute in the viewer's zone. */
 export function minute(ms) {
   return HOUR.format(ms);

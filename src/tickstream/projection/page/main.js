@@ -21,6 +21,7 @@ const page = {
   state: "connecting",
   reason: "",
   paused: false,
+  trouble: false, // the server is there, and cannot answer
   status: null,
   heardAt: 0, // of the status shown, by this machine's clock
 };
@@ -44,8 +45,9 @@ let shown = overview;
 
 const live = new Live({
   onEvent(name, data) {
-    if (name === "problem") return notice(`${data.title}: ${data.detail}`);
+    if (name === "problem") return troubled(data);
     if (name !== "status") return;
+    page.trouble = false;
     page.status = data;
     if (page.paused) return;
     notice("");
@@ -56,11 +58,20 @@ const live = new Live({
   onState(state, reason) {
     Object.assign(page, { state, reason });
     if (state === "live") notice("");
+    if (state !== "live") page.trouble = false;
     if (state === "lost") showLost();
     showLive();
     if (state === "refused") byId("token").showModal();
   },
 });
+
+/** The server says why it has no answer: what is shown is old, or there is nothing yet. */
+function troubled({ title, detail }) {
+  page.trouble = true;
+  notice(`${title}: ${detail}`);
+  if (!page.status) overview.unknown(detail);
+  showLive();
+}
 
 function update() {
   if (!page.status) return;
@@ -81,7 +92,7 @@ function announce(late, truth) {
 // --------------------------------------------------------------------------- live, paused, lost
 
 function showLive() {
-  const state = page.paused ? "paused" : page.state;
+  const state = page.paused ? "paused" : page.state === "live" && page.trouble ? "troubled" : page.state;
   byId("live").dataset.state = state;
   byId("live").classList.toggle("behind", (page.status?.staleness_ms ?? 0) > sentences.STALE_MS);
   document.body.dataset.live = state;
@@ -99,6 +110,7 @@ function liveWord(state, at) {
   const behind = page.status?.staleness_ms ?? 0;
   switch (state) {
     case "live": return behind > sentences.STALE_MS ? `${format.duration(behind)} behind` : "Live";
+    case "troubled": return page.status ? `No answers since ${at}` : "No answers yet";
     case "paused": return `Paused at ${at}`;
     case "lost": return page.heardAt ? `Not live for ${format.duration(Date.now() - page.heardAt)}` : "Not live";
     case "refused": return "Token needed";

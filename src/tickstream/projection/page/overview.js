@@ -1,9 +1,10 @@
 // The first view: verdicts, load, and what is late, failed, out, coming and finished.
 
-import { tasks, queryString } from "./api.js";
+import { queryString, queues, tasks } from "./api.js";
 import * as cells from "./cells.js";
 import { byId, make, setText, setVerdict, show } from "./dom.js";
 import { count, duration, latency } from "./format.js";
+import { condition, judged, queueLink } from "./queues.js";
 import { Recent } from "./recent.js";
 import * as sentences from "./sentences.js";
 import { IN_FLIGHT, MEANINGS, STATES } from "./states.js";
@@ -11,6 +12,7 @@ import { rowKey, Table } from "./table.js";
 import { inWords, sum, Timeline, withLate } from "./timeline.js";
 
 const SHOWN = 15;
+const QUEUES_MS = 5_000;
 const due = cells.time("Due", (row) => row.occurrence_ts);
 const handler = cells.text("Handler", (row) => row.handler, "wide");
 const queue = cells.text("Queue", (row) => row.queue, "wide");
@@ -25,6 +27,7 @@ export class Overview {
     this.root = root;
     this.recent = new Recent();
     this.fetching = false;
+    this.queuesAt = -Infinity;
     this.timeline = new Timeline(byId("chart"), openMinute);
     this.stages = new Table(byId("stages"), [
       cells.plain("Stage", (row) => row.name),
@@ -50,6 +53,7 @@ export class Overview {
       cells.plain("By state", inWords),
     ]);
     this.lists = {
+      troubled: new Table(list("troubled"), [queueLink(), condition()], "Queues that need a look"),
       overdue: new Table(list("overdue"), [
         due,
         cells.plain("Waits", (row, now) => duration(now - row.occurrence_ts), "num"),
@@ -82,6 +86,12 @@ export class Overview {
         cells.task(), handler,
       ], "Tasks that finished last"),
     };
+  }
+
+  /** There is no answer yet, and this is why. */
+  unknown(reason) {
+    for (const id of ["late", "where", "truth"]) setVerdict(byId(id), { level: "unknown", says: "Not known", detail: reason });
+    for (const id of ["failed", "out", "coming", "finished"]) setNote(id, "Not known yet.");
   }
 
   /** Take in a status; then bring the lists up to date, unless that is under way. */
@@ -130,7 +140,7 @@ export class Overview {
     if (this.fetching) return;
     this.fetching = true;
     try {
-      await Promise.all([this.#overdue(status, late), this.#out(status), this.#coming(status), this.#finished(status)]);
+      await Promise.all([this.#overdue(status, late), this.#out(status), this.#coming(status), this.#finished(status), this.#troubled()]);
     } finally {
       this.fetching = false;
     }
@@ -145,6 +155,19 @@ export class Overview {
       const page = await tasks({ ...query, limit: SHOWN });
       this.lists.overdue.show(page.rows, rowKey, status.as_of);
       setMore("overdue", page.cursor && { state: "scheduled", end }, "All that are late");
+      return "";
+    });
+  }
+
+  /** The queues that need a look; asked for seldom, since most never do. */
+  async #troubled() {
+    if (performance.now() - this.queuesAt < QUEUES_MS) return;
+    this.queuesAt = performance.now();
+    await fill("troubled", async () => {
+      const answer = await queues();
+      const rows = judged(answer).filter(({ level }) => level === "bad" || level === "warn");
+      this.lists.troubled.show(rows, (row) => row.queue, answer.as_of);
+      show(byId("troubled"), rows.length > 0);
       return "";
     });
   }

@@ -19,7 +19,7 @@ export class QueuesView extends Panel {
   constructor(root) {
     super(root, EVERY_MS);
     this.table = new Table(byId("queue-table"), [
-      { title: "Queue", kind: "text", fill: fillName },
+      queueLink(),
       condition(),
       cells.plain("Waiting", (row) => known(row.work_waiting), "num tight", "handed out, not yet taken by a worker"),
       cells.number("Running", (row) => row.running, "tight wide"),
@@ -52,6 +52,11 @@ export function condition(title = "Condition") {
       setText(cell, row.says);
     },
   };
+}
+
+/** A column with the queue, a link to its tasks. */
+export function queueLink() {
+  return { title: "Queue", kind: "text", fill: fillName };
 }
 
 function known(n) {

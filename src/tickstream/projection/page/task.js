@@ -13,8 +13,10 @@ export class TaskView {
     this.root = root;
     this.id = "";
     this.fetching = false;
+    this.zone = null; // of a recurring task
     this.table = new Table(byId("occurrences"), [
       cells.time("Due", (row) => row.occurrence_ts),
+      cells.plain("In its zone", (row) => (this.zone && format.wall(row.occurrence_ts, this.zone)) ?? "–", "there wide"),
       cells.state(),
       cells.plain("Attempt", (row) => (row.attempt ? String(row.attempt) : "–"), "num tight wide"),
       cells.plain("Decided", after("decided_ms"), "num tight wide", "after it was due"),
@@ -64,6 +66,8 @@ export class TaskView {
   }
 
   #show({ task: found, occurrences, attempts, as_of: now, staleness_ms: behind }) {
+    this.zone = found?.schedule?.zone ?? null;
+    byId("occurrences").classList.toggle("zoned", this.zone !== null);
     this.#occurrences(occurrences, attempts, now);
     if (found === null) {
       setVerdict(this.root, {
@@ -80,8 +84,9 @@ export class TaskView {
       ["Queue", outside(found.queue)],
       ["Handler", outside(found.handler)],
       ["Labels", outside(Object.entries(found.labels).map(([k, v]) => `${k}: ${v}`).join(", "))],
-      ["Next due", instant(found.next_occurrence_ts, now)],
-      ["Last due", instant(found.last_occurrence_ts, now)],
+      ...recurs(found.schedule),
+      ["Next due", instant(found.next_occurrence_ts, now, this.zone)],
+      ["Last due", instant(found.last_occurrence_ts, now, this.zone)],
       ["Ended", instant(found.ended_ms, now)],
       ["Definition", found.rev ?? "–"],
     ]);
@@ -141,7 +146,7 @@ function words(found, last, now) {
     case "paused":
     case "faulted":
     case "skipped":
-      return `${found.state[0].toUpperCase()}${found.state.slice(1)}: ${MEANINGS[found.state]}`;
+      return `${found.state[0].toUpperCase()}${found.state.slice(1)}: ${found.reason ? format.plain(found.reason) : MEANINGS[found.state]}`;
     default:
       return "Its state is not known";
   }
@@ -159,10 +164,24 @@ function outside(text) {
   return make("bdi", {}, format.plain(text) || "–");
 }
 
-function instant(ms, now) {
+/** In the viewer's zone; on the clock of `zone` beside it. */
+function instant(ms, now, zone = null) {
   const time = make("time");
   cells.setTime(time, ms, now);
-  return time;
+  const there = zone && ms !== null ? format.wall(ms, zone) : null;
+  return there ? make("span", {}, time, make("br"), `${there} in ${zone}`) : time;
+}
+
+/** What a recurring task's rule says: facts. */
+function recurs(schedule) {
+  if (schedule === null) return [];
+  const { kind, rule, interval_ms: interval, zone, misfire, overlap } = schedule;
+  const says = kind === "every" ? `every ${format.duration(interval)}` : `${kind} ${format.plain(rule)}`;
+  return [
+    ["Recurs", outside(says)],
+    ["Zone", outside(zone)],
+    ["When missed, when still running", `${misfire}, ${overlap}`],
+  ];
 }
 
 /** Name and value pairs; written anew only when they differ. */
