@@ -36,7 +36,7 @@ export class PeriodChart {
    */
   constructor(box, { read, lines = null, label = short, clock, says, open = null }) {
     Object.assign(this, { box, read, lines, label, clock, says, open, periods: [] });
-    this.svg = svg("svg", { role: "img", height: HEIGHT });
+    this.svg = svg("svg", { role: "img", height: HEIGHT, "aria-label": "Loading…" });
     this.readout = make("p", { className: "readout", ariaHidden: "true" });
     box.append(this.svg, this.readout);
     this.svg.addEventListener("pointermove", (event) => this.#point(event));

@@ -147,8 +147,9 @@ function route(event) {
   const [kind, id = ""] = path.split(/\/(.*)/s);
   shown = Object.hasOwn(views, kind) ? views[kind] : overview;
   for (const view of [overview, ...Object.values(views)]) show(view.root, view === shown);
+  const here = shown === overview ? "" : kind;
   for (const link of byId("views").querySelectorAll("a")) {
-    if (link.hash.replace(/^#\//, "") === (Object.hasOwn(panels, kind) || kind === "list" ? kind : "")) link.ariaCurrent = "page";
+    if (link.hash.replace(/^#\//, "") === here) link.ariaCurrent = "page";
     else link.removeAttribute("aria-current");
   }
   if (shown === taskView) taskView.open(decoded(id));

@@ -33,7 +33,7 @@ export class Overview {
       cells.plain("Stage", (row) => row.name),
       cells.plain("p50", (row) => latency(row.p50_ms), "num tight"),
       cells.plain("p99", (row) => latency(row.p99_ms), "num tight"),
-      { title: "", kind: "bar", fill: fillBar },
+      { title: "", kind: "bar", fill: fillBar, hint: "p99 beside the longest" },
     ]);
     this.lateQueues = new Table(byId("late-queues"), [
       { title: "Queue", fill: fillQueue },

@@ -15,7 +15,7 @@ export class Table {
     this.rows = new Map();
     if (caption) element.append(make("caption", { className: "unseen" }, caption));
     const heads = columns.map(({ title, kind = "", hint = "" }) =>
-      make("th", { scope: "col", className: kind, title: hint }, title),
+      make("th", { scope: "col", className: kind, title: hint }, title || make("span", { className: "unseen" }, hint)),
     );
     element.append(make("thead", {}, make("tr", {}, ...heads)), this.body);
   }

@@ -28,7 +28,7 @@ export class Timeline {
     this.box = box;
     this.open = open;
     this.minutes = [];
-    this.svg = svg("svg", { role: "img", height: HEIGHT });
+    this.svg = svg("svg", { role: "img", height: HEIGHT, "aria-label": "Loading…" });
     this.readout = make("p", { className: "readout", ariaHidden: "true" });
     box.append(this.svg, this.readout, legend());
     this.svg.addEventListener("pointermove", (event) => this.#point(event));

@@ -1,0 +1,68 @@
+"""Every view, light and dark, without a finding of axe-core, which npm fetches when the tests run."""
+
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.board import DEADLINE_S, NOW, Board
+
+AXE = "axe-core@4.14.1"
+DOWNLOAD_S = 60
+VIEWS = {
+    "": "#coming tbody tr",
+    "failures": "#failure-groups > li",
+    "queues": "#queue-table tbody tr",
+    "running": "#run-table tbody tr",
+    "charts": "#worst-seconds tbody tr",
+    "cluster": "#lane-table tbody tr",
+    "list": "#listing tbody tr",
+    "task/bad:1": "#occurrences tbody tr",
+}
+"""By address, what is there once the view has its answer."""
+
+_FINDINGS = """async () => (await axe.run()).violations.map(
+    (found) => `${found.impact}: ${found.id}: ${found.nodes.map((node) => node.target.join(" ")).join(", ")}`)"""
+
+expect.set_options(timeout=DEADLINE_S * 1000)
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The script of axe-core."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed: apt-get install npm")
+    folder: Path = tmp_path_factory.mktemp("axe")
+    subprocess.run([npm, "pack", AXE, "--silent"], cwd=folder, check=True, timeout=DOWNLOAD_S)
+    (archive,) = folder.glob("*.tgz")
+    with tarfile.open(archive) as files:
+        script = files.extractfile("package/axe.min.js")
+        assert script is not None
+        return script.read().decode()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_a_finding(board: Board, url: str, page: Page, axe: str, scheme: str) -> None:
+    board.schedule("soon:1", NOW + 5_000)
+    board.schedule("late:1", NOW - 60_000, queue="mail")
+    board.schedule("bad:1", NOW - 9_000)
+    board.dispatch("bad:1")
+    board.end("bad:1", error="Timeout")
+    board.schedule("run:1", NOW - 5_000)
+    board.dispatch("run:1")
+    board.claim("run:1")
+    board.broker(workers={"default": ("w1",), "mail": ()})
+    board.commit()
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    page.goto(url)
+    page.evaluate(axe)
+    found = {}
+    for view, there in VIEWS.items():
+        page.evaluate("address => { location.hash = address }", f"#/{view}")
+        expect(page.locator(there).first).to_be_visible()
+        found[view] = page.evaluate(_FINDINGS)
+    assert found == {view: [] for view in VIEWS}
