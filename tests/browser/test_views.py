@@ -152,7 +152,7 @@ def test_lateness_over_time_and_what_piles_up(board: Board, url: str, page: Page
     expect(late.locator("path.p99")).to_have_count(1)
     late.get_by_label("stage").select_option(label="due → decided")
     expect(late.locator("svg text").nth(1)).to_have_text("5 ms")
-    late.get_by_text("The same as a table").click()
+    late.get_by_text("Every period, by stage").click()
     expect(late.locator("tbody tr")).to_have_count(3)
     coming = page.locator("#forecast")
     expect(coming.locator(".verdict")).to_have_text("5 tasks in the next hour")

@@ -41,7 +41,7 @@ export class ClusterView extends Panel {
       { ...waiting, kind: "num tight wide" },
       cells.plain("To read", (row) => known(restored(row)?.left ?? null), "num tight wide", "records that the projection has not read yet"),
       cells.text("Zone data", (row) => row.tzdata, "wide"),
-    ], "Every bucket, the slowest first");
+    ], "Buckets, the slowest first");
     this.members = new Table(byId("member-table"), [
       cells.plain("Works for", (row) => row.of, "of"),
       cells.text("Name", (row) => row.name, "owner"),

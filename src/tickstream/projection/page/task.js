@@ -16,8 +16,8 @@ export class TaskView {
     this.zone = null; // of a recurring task
     this.table = new Table(byId("occurrences"), [
       cells.time("Due", (row) => row.occurrence_ts),
-      cells.plain("In its zone", (row) => (this.zone && format.wall(row.occurrence_ts, this.zone)) ?? "–", "there wide"),
       cells.state(),
+      cells.plain("In its zone", (row) => (this.zone && format.wall(row.occurrence_ts, this.zone)) ?? "–", "there wide"),
       cells.plain("Attempt", (row) => (row.attempt ? String(row.attempt) : "–"), "num tight wide"),
       cells.plain("Decided", after("decided_ms"), "num tight wide", "after it was due"),
       cells.plain("Fetched", after("fetched_ms"), "num tight wide", "after it was due"),
