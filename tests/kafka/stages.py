@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from tickstream.dispatcher.kafka_log import KafkaChangelog, KafkaEnds, KafkaInputs, KafkaTransactions
+from tickstream.dispatcher.kafka_changelog import KafkaChangelog
+from tickstream.dispatcher.kafka_log import KafkaEnds, KafkaInputs, KafkaTransactions
 from tickstream.dispatcher.ports import Changelog, Ends, Inputs, Transactions
 from tickstream.kafka import Admin, plain_producer
 from tickstream.settings import LaneSettings, Settings

@@ -127,7 +127,7 @@ def test_schedule_many_yields_every_result_before_the_inputs_own_error() -> None
 
     async def story() -> None:
         async with client_of(FakeCluster()) as client:
-            async for result in client.schedule_many(items()):
+            async for result in client.schedule_many(items(), paced=False):
                 seen.append(result)
 
     with pytest.raises(KeyError, match="the input's own"):

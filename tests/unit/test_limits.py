@@ -70,7 +70,7 @@ def test_the_largest_command_fits_into_all_that_follows_from_it() -> None:
             ReportKind.FAILED, task_id, work.occurrence_ts, 1, os.urandom(16), "h", now, now, now,
             "x" * 2_048, NO_RETRY,
         ),
-        "worker" * 40,
+        worker="worker" * 40,
     )  # fmt: skip
     assert tick.phase(task_id) is Phase.DEAD
     assert {r.topic for r in tick.log} >= {

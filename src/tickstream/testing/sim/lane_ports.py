@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tickstream.dispatcher.ports import Input, InputRecord, LogFacts, LogRecord, OutRecord, Side
-from tickstream.errors import BucketStopped, LaneLost, RetryTransaction
+from tickstream.errors import BucketStopped, LaneFenced, LaneLost, RetryTransaction
 from tickstream.model import NEVER
 from tickstream.testing.sim.faults import Dice
 from tickstream.testing.sim.log import ABORT, COMMIT, OutOfRange, Partition
@@ -58,7 +58,7 @@ class SimTransactions:
         self._unsent: list[OutRecord] = []
         self._marks: dict[int, int] = {}
         self._wrote = False
-        self._began = False
+        self._began: set[Side] = set()
 
     def connect(self) -> None:
         site = self._site
@@ -79,7 +79,8 @@ class SimTransactions:
     def begin(self, side: Side) -> None:
         if side not in self._held:
             raise LaneLost(f"{self._ids[side]} was never initialised")
-        self._unsent, self._marks, self._wrote, self._began = [], {}, False, True
+        self._unsent, self._marks, self._wrote = [], {}, False
+        self._began.add(side)
 
     def produce(self, side: Side, records: Sequence[OutRecord]) -> None:
         # The client library sends in the background: some of it is out before anybody waits for it.
@@ -98,9 +99,9 @@ class SimTransactions:
     def commit(self, side: Side) -> Mapping[int, int]:
         site = self._site
         site.call()
-        if not self._began:
+        if side not in self._began:
             raise LaneLost("a commit of what was never begun")
-        self._began = False
+        self._began.discard(side)
         dice, held = site.dice, self._held[side]
         if not self._wrote:
             # The client library asks nobody about a transaction that it knows to be empty.
@@ -115,7 +116,7 @@ class SimTransactions:
                 world.after(dice.later(), None, lambda: self._arrives(held))
             raise LaneLost("the outcome of the commit is unknown")
         if dice.hit(dice.now.aborted):
-            self._began = True
+            self._began.add(side)
             raise RetryTransaction("the coordinator asks for an abort")
         self._end(held, COMMIT)
         return self._marks
@@ -135,7 +136,7 @@ class SimTransactions:
         try:
             self._site.broker.end(held, outcome)
         except Fenced as fenced:
-            raise LaneLost(str(fenced)) from fenced
+            raise LaneFenced(str(fenced)) from fenced
 
     def _send(self, side: Side, count: int) -> None:
         site, held = self._site, self._held[side]
@@ -147,7 +148,7 @@ class SimTransactions:
                     record.key, record.value, now_ms, record.headers,
                 )  # fmt: skip
             except Fenced as fenced:
-                raise LaneLost(str(fenced)) from fenced
+                raise LaneFenced(str(fenced)) from fenced
             self._wrote = True
             if record.marks is not None:
                 self._marks[record.marks] = offset
