@@ -47,6 +47,15 @@ class Site:
         self.waiter.spend(self.dice.delay())
 
 
+@dataclass(slots=True)
+class _Open:
+    """A transaction as its producer sees it."""
+
+    unsent: list[OutRecord] = field(default_factory=list)
+    marks: dict[int, int] = field(default_factory=dict)
+    wrote: bool = False
+
+
 class SimTransactions:
     """Two transactional producers."""
 
@@ -55,10 +64,7 @@ class SimTransactions:
         self._ids = {side: site.names.transactional_id(layout, lane, side.value) for side in Side}
         self._held: dict[Side, Credentials] = {}
         self._timeout_us = timeout_us
-        self._unsent: list[OutRecord] = []
-        self._marks: dict[int, int] = {}
-        self._wrote = False
-        self._began: set[Side] = set()
+        self._open: dict[Side, _Open] = {}
 
     def connect(self) -> None:
         site = self._site
@@ -79,34 +85,36 @@ class SimTransactions:
     def begin(self, side: Side) -> None:
         if side not in self._held:
             raise LaneLost(f"{self._ids[side]} was never initialised")
-        self._unsent, self._marks, self._wrote = [], {}, False
-        self._began.add(side)
+        self._open[side] = _Open()
 
     def produce(self, side: Side, records: Sequence[OutRecord]) -> None:
         # The client library sends in the background: some of it is out before anybody waits for it.
-        self._unsent.extend(records)
-        early = self._site.dice.rng.randrange(len(self._unsent) + 1)
+        unsent = self._open[side].unsent
+        unsent.extend(records)
+        early = self._site.dice.rng.randrange(len(unsent) + 1)
         self._send(side, early)
 
     def flush(self, side: Side) -> None:
         site = self._site
         site.call()
         if site.dice.hit(site.dice.now.aborted):
-            self._send(side, site.dice.rng.randrange(len(self._unsent) + 1))
+            self._send(side, site.dice.rng.randrange(len(self._open[side].unsent) + 1))
             raise RetryTransaction("not every record was delivered")
-        self._send(side, len(self._unsent))
+        self._send(side, len(self._open[side].unsent))
 
     def commit(self, side: Side) -> Mapping[int, int]:
         site = self._site
         site.call()
-        if side not in self._began:
+        transaction = self._open.get(side)
+        if transaction is None:
             raise LaneLost("a commit of what was never begun")
-        self._began.discard(side)
         dice, held = site.dice, self._held[side]
-        if not self._wrote:
+        if not transaction.wrote:
+            del self._open[side]
             # The client library asks nobody about a transaction that it knows to be empty.
             return {}
         if dice.hit(dice.now.commit_unknown):
+            del self._open[side]
             luck = dice.rng.random()
             if luck < 0.4:
                 self._end(held, COMMIT)
@@ -116,14 +124,15 @@ class SimTransactions:
                 world.after(dice.later(), None, lambda: self._arrives(held))
             raise LaneLost("the outcome of the commit is unknown")
         if dice.hit(dice.now.aborted):
-            self._began.add(side)
             raise RetryTransaction("the coordinator asks for an abort")
+        del self._open[side]
         self._end(held, COMMIT)
-        return self._marks
+        return transaction.marks
 
     def abort(self, side: Side) -> None:
         self._site.call()
-        if self._wrote:
+        transaction = self._open.pop(side, None)
+        if transaction is not None and transaction.wrote:
             self._end(self._held[side], ABORT)
 
     def _arrives(self, held: Credentials) -> None:
@@ -139,9 +148,9 @@ class SimTransactions:
             raise LaneFenced(str(fenced)) from fenced
 
     def _send(self, side: Side, count: int) -> None:
-        site, held = self._site, self._held[side]
+        site, held, transaction = self._site, self._held[side], self._open[side]
         now_ms = site.process.clock.wall_ms()
-        for record in self._unsent[:count]:
+        for record in transaction.unsent[:count]:
             try:
                 offset = site.broker.write(
                     held, site.process.name, self._timeout_us, record.topic, record.partition,
@@ -149,10 +158,10 @@ class SimTransactions:
                 )  # fmt: skip
             except Fenced as fenced:
                 raise LaneFenced(str(fenced)) from fenced
-            self._wrote = True
+            transaction.wrote = True
             if record.marks is not None:
-                self._marks[record.marks] = offset
-        del self._unsent[:count]
+                transaction.marks[record.marks] = offset
+        del transaction.unsent[:count]
 
 
 class SimInputs:
