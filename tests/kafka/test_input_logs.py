@@ -85,6 +85,8 @@ def test_commands_deleted_under_a_running_dispatcher_stop_their_bucket_only(
         bucket = bucket_of("t:0", rig.buckets)
         place = (rig.names.commands, bucket)
         only.send(signal.SIGSTOP)  # or it would have read them by then
+        # A fetch is under way: what comes first is sent to it, stopped or not. What comes then is not.
+        rig.schedule(40, first_in_ms=FAR_MS, over_ms=FAR_MS, name="sent")
         due = rig.schedule(40, first_in_ms=0, over_ms=1_000, name="lost")
         rig.admin.delete_records({place: rig.admin.ends([place])[place]})
         only.send(signal.SIGCONT)
