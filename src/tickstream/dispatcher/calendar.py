@@ -5,11 +5,11 @@ Pure given its view of the store: an overlay keeps what the transaction has chan
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from tickstream.calendar import Busy, Checked, Conflict, MemoryOccupancy, Occupancy, Overlaid, check
 from tickstream.calendar.stored import Booking, OnConflict, decode_booking
+from tickstream.clock import iso_utc_seconds
 from tickstream.codec import decode_command
 from tickstream.dispatcher.decision import Decision, Judged, Task
 from tickstream.errors import CodecError
@@ -20,7 +20,6 @@ from tickstream.timer_store.due import HORIZON_MS
 
 MOST_LISTED: Final = 20
 """Conflicts that an answer lists; the check stops there."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CalendarView(Protocol):
@@ -102,7 +101,7 @@ def told(booking: Booking, checked: Checked) -> str:
     if checked.more:
         lines.append("and more")
     if checked.clear_until_ms is not None:
-        lines.append(f"{'otherwise ' if lines else ''}clear until {_utc(checked.clear_until_ms)}")
+        lines.append(f"{'otherwise ' if lines else ''}clear until {iso_utc_seconds(checked.clear_until_ms)}")
     return "; ".join(lines)
 
 
@@ -111,15 +110,11 @@ def _told(conflict: Conflict, zone: str) -> str:
     who = "itself" if conflict.with_itself else repr(conflict.busy.uid)
     unsure = ", tentative" if conflict.tentative else ""
     return (
-        f"{_local(start, zone)} to {_local(end, zone)} {zone} ({_utc(start)} to {_utc(end)}) meets {who}"
-        f"{unsure}, its occurrence of {_utc(conflict.busy.recurrence_ms)}"
+        f"{_local(start, zone)} to {_local(end, zone)} {zone} ({iso_utc_seconds(start)} to {iso_utc_seconds(end)}) meets {who}"
+        f"{unsure}, its occurrence of {iso_utc_seconds(conflict.busy.recurrence_ms)}"
     )
 
 
 def _local(instant_ms: int, zone: str) -> str:
     offset = load_zone(zone).offset(instant_ms // 1_000)
-    return f"{_EPOCH + timedelta(milliseconds=instant_ms, seconds=offset):%Y-%m-%dT%H:%M:%S}"
-
-
-def _utc(instant_ms: int) -> str:
-    return f"{_EPOCH + timedelta(milliseconds=instant_ms):%Y-%m-%dT%H:%M:%SZ}"
+    return iso_utc_seconds(instant_ms + offset * 1_000).removesuffix("Z")

@@ -6,7 +6,7 @@ What conflicts is decided by the dispatcher. No I/O of its own may enter here: c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -25,6 +25,7 @@ from tickstream.calendar import (
     length_until,
 )
 from tickstream.calendar.stored import Booking, OnConflict, encode_booking, task_id_of
+from tickstream.clock import iso_utc_seconds
 from tickstream.errors import InvalidEvent
 from tickstream.ingest.recurring import Moment, local_text
 from tickstream.ingest.request import Requests, cancel_command, schedule_command
@@ -207,4 +208,4 @@ def _start(event: Event, start_ms: int, override: Override | None) -> str:
     assert override is not None
     if event.all_day:
         return override.start or override.recurrence_id
-    return f"{datetime.fromtimestamp(start_ms / 1_000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return iso_utc_seconds(start_ms)

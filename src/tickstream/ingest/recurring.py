@@ -6,11 +6,12 @@ No clock may enter here: what a call means does not depend on when it is made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, Literal, TypedDict, TypeVar
 from zoneinfo import ZoneInfo
 
+from tickstream.clock import EPOCH, ceil_ms
 from tickstream.errors import InvalidInput, InvalidSchedule, NaiveDatetime
 from tickstream.model import NEVER, Misfire, Overlap, Recurrence, RecurrenceKind
 from tickstream.model.retry import milliseconds
@@ -18,7 +19,6 @@ from tickstream.model.retry import milliseconds
 Moment = datetime | date | str
 """An aware datetime; or text, what the zone's clock shows: `2027-03-01T09:00:00`; or, for days, a date."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = timedelta(milliseconds=1)
 _E = TypeVar("_E", bound=Enum)
 
@@ -129,7 +129,7 @@ def _instant(name: str, moment: Moment, zone: str) -> int:
     if isinstance(moment, datetime):
         if moment.utcoffset() is None:
             raise NaiveDatetime(name, moment)
-        return -((_EPOCH - moment) // _MS)
+        return ceil_ms(moment)
     from tickstream.recurrence import wall_clock_instant
 
     return wall_clock_instant(zone, datetime.fromisoformat(_written(name, moment))) * 1_000
@@ -149,8 +149,8 @@ def local_text(name: str, moment: Moment, zone: str) -> str:
         from tickstream.recurrence.zones import load_zone
 
         # What the clock of the zone shows then, by the tz database in use here.
-        seconds = (moment - _EPOCH) // timedelta(seconds=1)
-        moment = _EPOCH + timedelta(seconds=seconds + load_zone(zone).offset(seconds))
+        seconds = (moment - EPOCH) // timedelta(seconds=1)
+        moment = EPOCH + timedelta(seconds=seconds + load_zone(zone).offset(seconds))
     return moment.replace(tzinfo=None).isoformat()
 
 

@@ -6,9 +6,10 @@ No I/O, no clock, no producer may enter here: a refusal has to come before anyth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, NoReturn, Unpack, cast
 
+from tickstream.clock import ceil_ms
 from tickstream.codec import ScheduleFrame
 from tickstream.errors import InvalidInput, InvalidTaskId, NaiveDatetime, PayloadTooLarge
 from tickstream.ingest.recurring import RECURRING, Recurring, recurrence_from
@@ -37,7 +38,6 @@ from tickstream.settings import MAX_COMMAND_BYTES, MAX_PAYLOAD_BYTES
 
 IfExistsLike = IfExists | Literal["replace", "reject"]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, where datetime ends; catches seconds or µs passed for ms."""
 _FRAMES_KEPT: Final = 1_000
@@ -261,12 +261,11 @@ def instant_ms(name: str, moment: datetime | None, ts: int | None) -> int:
         try:
             if moment.utcoffset() is None:
                 raise NaiveDatetime(name, moment)
-            since = moment - _EPOCH
+            ts = ceil_ms(moment)
         except (AttributeError, TypeError) as error:
             raise InvalidInput(
                 f"{name}={moment!r} is no datetime; for milliseconds there is {name}_ts="
             ) from error
-        ts = since.days * 86_400_000 + since.seconds * 1_000 - (-since.microseconds // 1_000)
     elif ts is None:
         raise InvalidInput(f"when? Give {name}=aware datetime, or {name}_ts=milliseconds since the epoch")
     elif type(ts) is not int:

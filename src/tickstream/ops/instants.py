@@ -6,15 +6,15 @@ Pure: what "now" is, the caller says.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
+from tickstream.clock import ceil_ms
 from tickstream.errors import InvalidInput
 
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _RELATIVE: Final = re.compile(r"(?:now)?\s*([+-])\s*(.+)")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: str) -> int:
@@ -52,4 +52,4 @@ def parse_iso(text: str) -> int:
         ) from None
     if moment.tzinfo is None:
         raise InvalidInput(f"{text!r} has no time zone; write {text}+01:00, or {text}Z for UTC")
-    return -((_EPOCH - moment) // timedelta(milliseconds=1))
+    return ceil_ms(moment)

@@ -6,12 +6,13 @@ a default lies near the present, `now_ms` is the server's clock.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, TypeVar
 
 from starlette.datastructures import QueryParams
 
+from tickstream.clock import EPOCH
 from tickstream.model import Phase, Receipt
 from tickstream.projection import keys
 from tickstream.projection.charts import MAX_PERIODS, Horizon, Span, Step
@@ -27,7 +28,6 @@ MAX_RECEIPTS: Final = 1_000
 MAX_CHANGES: Final = 200
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES: Final = {phase.value: phase for phase in Phase}
 FRESH: Final = frozenset(("after", "wait_ms"))
 """Understood by every question."""
@@ -180,7 +180,7 @@ def instant(given: QueryParams, name: str, default: int) -> int:
         raise bad_parameter(name, text, _INSTANT) from error
     if at.tzinfo is None:
         raise bad_parameter(name, text, f"has no time zone; pass {_INSTANT}")
-    return (at - _EPOCH) // timedelta(milliseconds=1)
+    return (at - EPOCH) // timedelta(milliseconds=1)
 
 
 def _known(given: QueryParams, names: frozenset[str]) -> None:

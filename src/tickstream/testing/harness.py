@@ -7,8 +7,9 @@ on the way happens in order, at its instant.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from tickstream.clock import moment_of
 from tickstream.codec import (
     encode_batch,
     encode_command,
@@ -73,7 +74,7 @@ class Harness:
     @property
     def now(self) -> datetime:
         """The virtual instant, aware, UTC."""
-        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=self.clock.wall_ms())
+        return moment_of(self.clock.wall_ms())
 
     def advance(self, by: timedelta) -> None:
         """Let time pass, stopping at every instant at which something is due."""

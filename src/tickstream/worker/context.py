@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, MutableMapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Protocol
 
+from tickstream.clock import moment_of
 from tickstream.errors import InvalidInput, RetryIn
 from tickstream.model import BoundCall, Rev, idempotency_key
 from tickstream.worker.follow_up import FollowUp, follow_up
 from tickstream.worker.idempotency import Fence, Once, store_for
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 _LOGGER: Final = logging.getLogger("tickstream.handler")
 _NO_FENCE: Final = Fence(0, 0)
@@ -108,7 +108,7 @@ class Context:
     @property
     def occurrence(self) -> datetime:
         """The instant this run stands for, aware, UTC."""
-        return _EPOCH + timedelta(milliseconds=self.occurrence_ts)
+        return moment_of(self.occurrence_ts)
 
     @property
     def idempotency_key(self) -> str:

@@ -13,6 +13,7 @@ from tickstream.calendar.expansion import length_until
 from tickstream.calendar.ical.lines import Property
 from tickstream.calendar.ical.zones import Zones
 from tickstream.calendar.values import Added, Length, Reminder, parse_length
+from tickstream.clock import iso_utc_seconds
 from tickstream.errors import InvalidEvent
 from tickstream.recurrence import wall_clock_instant
 
@@ -69,7 +70,7 @@ def beside(start: When, time: When, calendar_zone: str | None) -> str:
     if time.is_utc or (time.zone == start.zone and not start.is_utc):
         return time.text
     instant = wall_clock_instant(time.zone or calendar_zone, datetime.fromisoformat(time.text))
-    return f"{datetime.fromtimestamp(instant, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return iso_utc_seconds(instant * 1_000)
 
 
 def length_between(start: When, end: When, calendar_zone: str | None) -> Length:
