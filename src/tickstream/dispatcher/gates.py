@@ -18,13 +18,12 @@ _QUEUE: Final = "q:"
 _KEY: Final = "k:"
 _PAGE: Final = 1_000
 """At most that many leave a gate in one transaction."""
-_NOTHING_SET: Final = QueueState("")
 
 
 @lru_cache
 def _nothing_set(queue: str) -> QueueState:
     """Kept: nearly every queue is one, and it is asked about at every dispatch."""
-    return _NOTHING_SET._replace(queue=queue)
+    return QueueState(queue)
 
 
 def queue_gate(queue: str) -> str:
