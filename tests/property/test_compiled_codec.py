@@ -1,6 +1,5 @@
 """Compiled readers and writers: the bytes are fastavro's, and every value, good or damaged, is read as by fastavro."""
 
-from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -9,132 +8,24 @@ from fastavro import schemaless_writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.any_record import RECORDS, longs
+from tests.golden_values import ENCODERS
 from tickstream import codec
+from tickstream.codec import DECODERS
 from tickstream.codec.avro import Schema, avro_long
 from tickstream.codec.compiled import wide_at
 from tickstream.errors import MalformedValue
 from tickstream.model import (
     NO_EXTRAS,
-    Extras,
     History,
-    InputPosition,
-    Outcome,
-    Progress,
-    RecentCommand,
-    Rev,
     RunState,
     TaskSpec,
     TaskState,
-    VerdictKind,
     Work,
 )
 
-INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 200) | st.integers(1 << 40, 1 << 42)
-INT32 = st.integers(-(2**31), 2**31 - 1)
-ID = st.binary(min_size=16, max_size=16)
-REVS = st.builds(Rev, INT64, INT32)
-RECENT = st.lists(st.builds(RecentCommand, ID, st.sampled_from(VerdictKind), st.text()), max_size=3)
-RUNS = st.builds(
-    RunState,
-    INT64,
-    INT32,
-    REVS,
-    INT64,
-    st.binary(),
-    st.text(),
-    INT32,
-    INT32,
-    INT64,
-    INT64,
-    st.lists(st.text(), max_size=2).map(tuple),
-)
-EXTRAS = st.builds(
-    Extras,
-    INT64,
-    INT32,
-    st.none() | INT64,
-    INT64,
-    st.booleans(),
-    st.text(),
-    st.text(),
-    st.lists(INT64, max_size=3).map(tuple),
-    INT32,
-)
-POSITIONS = st.builds(InputPosition, ID, INT64, INT32, INT32)
-RECORDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], Any]]] = {
-    "TaskSpec": (
-        st.builds(TaskSpec, REVS, st.binary(max_size=1500), st.sampled_from(VerdictKind)),
-        codec.encode_spec,
-        codec.decode_spec,
-    ),
-    "TaskState": (
-        st.builds(
-            TaskState,
-            REVS,
-            INT64,
-            INT64,
-            st.lists(RUNS, max_size=3).map(tuple),
-            st.none() | st.sampled_from(Outcome),
-            INT64,
-            RECENT.map(tuple),
-            INT64,
-            st.just(NO_EXTRAS) | EXTRAS,
-        ),
-        codec.encode_state,
-        codec.decode_state,
-    ),
-    "Progress": (
-        st.builds(Progress, POSITIONS, POSITIONS, INT64, INT64, INT64, st.text(), INT32),
-        codec.encode_progress,
-        codec.decode_progress,
-    ),
-    "Work": (
-        st.builds(
-            Work,
-            INT32,
-            INT64,
-            st.text(),
-            INT64,
-            INT32,
-            REVS,
-            INT64,
-            INT32,
-            INT32,
-            st.binary(max_size=1500),
-            INT64,
-            INT32,
-        ),
-        codec.encode_work,
-        codec.decode_work,
-    ),
-    "History": (
-        st.builds(
-            History,
-            INT64,
-            st.text(),
-            INT64,
-            INT32,
-            REVS,
-            st.sampled_from(Outcome),
-            INT64,
-            st.text(),
-            st.text(),
-            st.text(),
-            st.binary(),
-            INT64,
-            INT64,
-            INT64,
-            INT64,
-            st.text(),
-            st.binary(),
-            INT64,
-            INT32,
-        ),
-        codec.encode_history,
-        codec.decode_history,
-    ),
-}
-A_RECORD = st.sampled_from(sorted(RECORDS)).flatmap(lambda n: st.tuples(st.just(n), RECORDS[n][0]))
+COMPILED = ("History", "Progress", "TaskSpec", "TaskState", "Work")
+A_RECORD = st.sampled_from(COMPILED).flatmap(lambda name: st.tuples(st.just(name), RECORDS[name]))
 
 
 def plain(value: Any) -> Any:
@@ -155,7 +46,7 @@ def plain(value: Any) -> Any:
 @given(A_RECORD)
 def test_the_bytes_are_those_of_fastavro_and_are_read_back(named: tuple[str, Any]) -> None:
     name, value = named
-    _, encode, decode = RECORDS[name]
+    encode, decode = ENCODERS[name], DECODERS[name]
     schema, out = Schema(name), BytesIO()
     schemaless_writer(out, schema.parsed, plain(value))
     encoded = encode(value)
@@ -169,7 +60,7 @@ def test_what_is_damaged_is_refused_or_read_as_by_fastavro(
     named: tuple[str, Any], data: st.DataObject
 ) -> None:
     name, value = named
-    _, encode, decode = RECORDS[name]
+    encode, decode = ENCODERS[name], DECODERS[name]
     schema = Schema(name)
     damaged = bytearray(encode(value))
     at = data.draw(st.integers(len(schema.header), len(damaged) - 1))
@@ -192,7 +83,7 @@ def comparable(datum: dict[str, Any]) -> dict[str, Any]:
 
 
 @settings(deadline=None)
-@given(INT64)
+@given(longs)
 def test_a_number_of_any_width(number: int) -> None:
     encoded = avro_long(number)
     assert wide_at(encoded + b"\x7f", 0) == (number, len(encoded))

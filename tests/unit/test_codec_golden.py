@@ -10,6 +10,7 @@ from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.any_record import RECORDS, commands, ints, reports, texts, verdicts
 from tests.golden_values import CANCEL, ENCODERS, GOLDEN, PLAIN, VALUES
 from tickstream.codec import (
     CLAIM,
@@ -27,34 +28,10 @@ from tickstream.errors import CodecError, MalformedValue, UnknownSchema
 from tickstream.model import (
     DEFAULT_OPTIONS,
     NEVER,
-    NO_EXTRAS,
-    Body,
-    Claim,
     Command,
-    Extras,
-    History,
-    IfExists,
-    InputPosition,
-    Options,
-    Outcome,
-    Progress,
-    QueueLimits,
-    QueueState,
-    Receipt,
-    RecentCommand,
     Report,
-    ReportKind,
-    Rev,
-    RunState,
-    RunTerms,
-    Signal,
-    SignalKind,
-    TaskSpec,
-    TaskState,
     Verb,
     Verdict,
-    VerdictKind,
-    Work,
 )
 
 SCHEMAS = Path(__file__).parents[2] / "schemas" / "avro" / "v1"
@@ -189,153 +166,6 @@ def _decodes_or_refuses(name: str, value: bytes) -> None:
 
 
 # --------------------------------------------------------------------------- round trips
-
-ids = st.binary(min_size=16, max_size=16)
-ints = st.integers(-(2**31), 2**31 - 1)
-longs = st.integers(-(2**63), 2**63 - 1)
-texts = st.text(max_size=20)
-blobs = st.binary(max_size=40)
-revs = st.builds(Rev, longs, ints)
-terms = st.builds(RunTerms, ints, ints, ints, ints, ints)
-options = st.one_of(
-    st.just(DEFAULT_OPTIONS),
-    # Recurrence and limits: tests/property/test_encoders_by_hand.py.
-    st.builds(
-        Options,
-        st.sampled_from(IfExists),
-        st.booleans(),
-        longs,
-        st.booleans(),
-        st.none() | terms,
-        texts,
-        ints,
-        st.none() | st.builds(Rev, st.integers(0, 2**63 - 1), ints),
-        st.none(),
-        st.none(),
-        blobs,
-    ),
-)
-commands = st.builds(Command, ids, st.sampled_from(Verb), texts, longs, texts, options, blobs)
-reports = st.builds(
-    Report,
-    st.sampled_from(ReportKind),
-    texts,
-    longs,
-    ints,
-    ids,
-    texts,
-    longs,
-    longs,
-    longs,
-    texts,
-    longs,
-    blobs,
-    ints,
-    texts,
-)
-runs = st.builds(
-    RunState,
-    longs,
-    ints,
-    revs,
-    longs,
-    blobs,
-    texts,
-    ints,
-    ints,
-    longs,
-    longs,
-    st.lists(texts, max_size=2).map(tuple),
-)
-extras = st.builds(
-    Extras,
-    longs,
-    ints,
-    st.none() | longs,
-    longs,
-    st.booleans(),
-    texts,
-    texts,
-    st.lists(longs, max_size=3).map(tuple),
-    ints,
-    longs,
-    longs,
-)
-recent = st.builds(RecentCommand, ids, st.sampled_from(VerdictKind), texts)
-positions = st.builds(InputPosition, ids, longs, ints, ints)
-verdicts = st.builds(
-    Verdict,
-    ids,
-    st.sampled_from(VerdictKind),
-    texts,
-    st.builds(Receipt, ints, longs, ints),
-    texts,
-    longs,
-    texts,
-    st.lists(longs, max_size=3).map(tuple),
-)
-
-
-def _tuples_of(items: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    return st.lists(items, max_size=3).map(tuple)
-
-
-RECORDS: dict[str, st.SearchStrategy[Any]] = {
-    "Body": st.builds(
-        Body,
-        texts,
-        blobs,
-        st.dictionaries(texts, texts, max_size=3),
-        st.dictionaries(texts, texts, max_size=3),
-    ),
-    "Claim": st.builds(Claim, texts, ints, ints, longs),
-    "Command": commands,
-    "History": st.builds(
-        History,
-        longs,
-        texts,
-        longs,
-        ints,
-        revs,
-        st.sampled_from(Outcome),
-        longs,
-        texts,
-        texts,
-        texts,
-        blobs,
-        longs,
-        longs,
-        longs,
-        longs,
-        texts,
-        blobs,
-        longs,
-        ints,
-    ),
-    "Progress": st.builds(Progress, positions, positions, longs, longs, longs, texts, ints),
-    "QueueState": st.builds(
-        QueueState,
-        texts,
-        st.booleans(),
-        st.none() | st.builds(QueueLimits, ints, ints, ints),
-        _tuples_of(recent),
-    ),
-    "Signal": st.builds(Signal, ids, st.sampled_from(SignalKind), texts, longs, ints),
-    "TaskSpec": st.builds(TaskSpec, revs, blobs, st.sampled_from(VerdictKind)),
-    "TaskState": st.builds(
-        TaskState,
-        revs,
-        longs,
-        longs,
-        _tuples_of(runs),
-        st.none() | st.sampled_from(Outcome),
-        longs,
-        _tuples_of(recent),
-        longs,
-        st.just(NO_EXTRAS) | extras,
-    ),
-    "Work": st.builds(Work, ints, longs, texts, longs, ints, revs, longs, ints, ints, blobs, longs, ints),
-}
 
 
 @given(st.data())
