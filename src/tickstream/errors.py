@@ -93,6 +93,17 @@ class BrokerUnavailable(TickstreamError):
     """No broker answered, or the dev broker could not be started."""
 
 
+class NotApplied(BrokerUnavailable):
+    """Commands are accepted that no dispatcher has applied, so nobody can say where tasks stand."""
+
+    def __init__(self, buckets: Sequence[int]) -> None:
+        shown = ", ".join(map(str, buckets[:8])) + ("…" if len(buckets) > 8 else "")
+        super().__init__(
+            f"bucket {shown}: commands were accepted there that no dispatcher has applied yet, so where its tasks "
+            "stand is not known; is one running? (tickstream dispatcher run)"
+        )
+
+
 class SendFailed(TickstreamError):
     """The broker did not acknowledge the command; it may or may not be in the log."""
 

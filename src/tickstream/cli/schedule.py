@@ -1,4 +1,4 @@
-"""`tickstream schedule`: what a recurring schedule will do. Needs no broker."""
+"""`tickstream schedule`: what a recurring schedule will do, which needs no broker; and what is declared (apply.py)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tickstream.cli import apply
 from tickstream.cli.options import Json
 from tickstream.cli.output import Output
 from tickstream.errors import InvalidInput
@@ -23,7 +24,10 @@ _DAY_MS = 86_400_000
 
 @app.callback()
 def schedule() -> None:
-    """Recurring schedules: see what one will do."""
+    """Recurring schedules: see what one will do, and apply those that are declared."""
+
+
+app.command("apply")(apply.apply)
 
 
 @app.command()

@@ -17,6 +17,7 @@ from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput
 from tickstream.ingest.asking import Asking, Question
 from tickstream.ingest.bulk import BulkSchedule, ItemResult
+from tickstream.ingest.changelog import Changelog
 from tickstream.ingest.connection import Connection, connect_kafka
 from tickstream.ingest.dashboard import Dashboard, Page, TaskView, bound_of, receipts_of
 from tickstream.ingest.ids import CommandIds
@@ -37,6 +38,7 @@ from tickstream.ingest.request import (
     task_command,
 )
 from tickstream.ingest.sender import NO_REPLY, CommandSender
+from tickstream.ingest.together import Together
 from tickstream.ingest.verdicts import VerdictTail
 from tickstream.model import Command, Phase, Receipt, Verb, Verdict
 from tickstream.settings import Settings, dashboard_url
@@ -220,7 +222,17 @@ class Client:
     @property
     def queues(self) -> QueueCommands:
         """Pauses and limits of queues."""
-        return QueueCommands(InEveryBucket(self._ids, self._layout, self._sender, self._answers, self._clock))
+        return QueueCommands(InEveryBucket(self._ids, self._layout, self.together))
+
+    @property
+    def together(self) -> Together:
+        """Sends commands that are made already; for those that make their own."""
+        return Together(self._layout, self._sender, self._answers, self._clock)
+
+    @property
+    def changelog(self) -> Changelog:
+        """Tasks as they stand, for those to whom a dashboard's view is not new enough."""
+        return self._connection.changelog()
 
     def schedule_many(
         self, items: Iterable[Item], *, wait: timedelta | None = None, paced: bool = True

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 from zlib import crc32
 
+from tickstream.ingest.changelog import Changelog, KafkaChangelog
 from tickstream.ingest.producer import ProducerPort
 from tickstream.ingest.verdicts import VerdictTail
 from tickstream.kafka import (
@@ -45,6 +46,10 @@ class Connection(Protocol):
         """A reader of this client's answers, from now on. Raises BrokerUnavailable."""
         ...
 
+    def changelog(self) -> Changelog:
+        """Where tasks stand, and what became of their occurrences."""
+        ...
+
 
 class KafkaConnection:
     """A connection to a real cluster; nothing is asked of it until `layout`."""
@@ -78,6 +83,10 @@ class KafkaConnection:
 
         to_end()
         return VerdictTail(consumer, partition, self._client_id, is_out_of_range, to_end)
+
+    def changelog(self) -> Changelog:
+        """Where tasks stand, and what became of their occurrences."""
+        return KafkaChangelog(self._settings, self._client_id, self._admin)
 
 
 def connect_kafka(settings: Settings, client_id: str) -> Connection:

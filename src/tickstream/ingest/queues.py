@@ -5,18 +5,16 @@ Nothing about tasks may enter here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final, Protocol
 
-from tickstream.clock import Clock
 from tickstream.codec import element_of, encode_command
-from tickstream.errors import QueueRefused
-from tickstream.ingest.asking import Asking, Question
+from tickstream.errors import QueueRefused, TickstreamError
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.layout import LayoutWatch
 from tickstream.ingest.request import queue_command, queue_limits
-from tickstream.ingest.sender import CommandSender
+from tickstream.ingest.together import Together
 from tickstream.model import EVERY_QUEUE, QueueLimits, Verb, Verdict, VerdictKind
 
 QUEUE_TIMEOUT: Final = timedelta(seconds=10)
@@ -77,38 +75,21 @@ class QueueCommands:
 class InEveryBucket:
     """Everywhere, on a broker: a command of its own to every bucket."""
 
-    def __init__(
-        self,
-        ids: CommandIds,
-        layout: LayoutWatch,
-        sender: CommandSender,
-        answers: Callable[[], Asking],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, ids: CommandIds, layout: LayoutWatch, together: Together) -> None:
         self._ids = ids
         self._layout = layout
-        self._sender = sender
-        self._answers = answers
-        self._clock = clock
+        self._together = together
 
     def __call__(
         self, verb: Verb, queue: str, limits: QueueLimits | None, timeout: timedelta
     ) -> Iterator[Verdict]:
         """All are sent before the first verdict is waited for."""
         self._layout.check()
-        asking = self._answers()
-        questions: list[Question] = []
-        try:
-            for bucket in range(self._layout.buckets):
-                command = queue_command(self._ids.next(), verb, queue, limits)
-                asking.expect(command.command_id)
-                located = bucket, queue.encode(), element_of(encode_command(command))
-                submission = self._sender.send(command.command_id, located, asking.reply)
-                question = Question(command, submission, 0, timeout.total_seconds())
-                question.sent(self._clock.monotonic())
-                questions.append(question)
-            for question in questions:
-                yield asking.verdict(question, questions)
-        finally:
-            for question in questions:
-                asking.forget(question.command.command_id)
+        located = []
+        for bucket in range(self._layout.buckets):
+            command = queue_command(self._ids.next(), verb, queue, limits)
+            located.append((command, (bucket, queue.encode(), element_of(encode_command(command)))))
+        for answer in self._together.located(located, timeout):
+            if isinstance(answer, TickstreamError):
+                raise answer
+            yield answer

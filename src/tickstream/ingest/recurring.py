@@ -23,24 +23,14 @@ _MS: Final = timedelta(milliseconds=1)
 _E = TypeVar("_E", bound=Enum)
 
 
-class Recurring(TypedDict, total=False):
-    """The arguments that make a task recur: one of `every`, `cron` and `rrule`, and what goes with it."""
+class Policies(TypedDict, total=False):
+    """On whose clock, from when until when, and what happens when something gets in the way."""
 
-    every: timedelta | None
-    """Counted from `start`, else from 1970: every(hours=1) is on the hour. Never drifts; at least a second."""
-    cron: str | None
-    """Five fields, or six with seconds first."""
-    rrule: str | None
-    """A rule of RFC 5545, as FREQ=MONTHLY;BYDAY=-1FR; needs `start`. Empty: only `start` and `rdate`."""
     zone: str | None
     """Whose clock: an IANA name. Default: that of `start`, else UTC."""
     start: Moment | None
     end: Moment | None
     """The first instant that may be no occurrence."""
-    rdate: Sequence[Moment]
-    """With `rrule`: further occurrences."""
-    exdate: Sequence[Moment]
-    """With `rrule`: occurrences taken out."""
     gap: Literal["shift", "next_valid", "skip"]
     fold: Literal["first", "second", "both"]
     subday: Literal["elapsed", "wall"]
@@ -50,6 +40,21 @@ class Recurring(TypedDict, total=False):
     overlap: Overlap | Literal["skip", "allow", "queue", "cancel_running"]
     jitter: timedelta
     """Each occurrence is dispatched up to that much later, by a share of its own."""
+
+
+class Recurring(Policies, total=False):
+    """The arguments that make a task recur: one of `every`, `cron` and `rrule`, and what goes with it."""
+
+    every: timedelta | None
+    """Counted from `start`, else from 1970: every(hours=1) is on the hour. Never drifts; at least a second."""
+    cron: str | None
+    """Five fields, or six with seconds first."""
+    rrule: str | None
+    """A rule of RFC 5545, as FREQ=MONTHLY;BYDAY=-1FR; needs `start`. Empty: only `start` and `rdate`."""
+    rdate: Sequence[Moment]
+    """With `rrule`: further occurrences."""
+    exdate: Sequence[Moment]
+    """With `rrule`: occurrences taken out."""
 
 
 RECURRING: Final = frozenset(Recurring.__annotations__)

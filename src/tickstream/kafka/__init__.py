@@ -16,6 +16,7 @@ from tickstream.kafka.clients import (
     worker_consumer,
 )
 from tickstream.kafka.messages import place
+from tickstream.kafka.reading import QUIET_S, read_until
 from tickstream.kafka.recovery import (
     is_evicted,
     is_out_of_range,
@@ -26,6 +27,7 @@ from tickstream.kafka.recovery import (
 
 __all__ = [
     "CONNECT_TIMEOUT_S",
+    "QUIET_S",
     "Admin",
     "Consumer",
     "EndProbe",
@@ -42,6 +44,7 @@ __all__ = [
     "partitioner",
     "place",
     "plain_producer",
+    "read_until",
     "state_consumer",
     "transaction_error",
     "transaction_errors",

@@ -9,10 +9,13 @@ third of its price to make.
 
 from tickstream.model.answers import RECENT_COMMANDS, RecentCommand, VerdictKind
 from tickstream.model.commands import (
+    AGAIN_LABEL,
+    BACKFILL_LABEL,
     DEFAULT_OPTIONS,
     DEFAULT_QUEUE,
     DEFAULT_TERMS,
     MOST_LEAD_MS,
+    OWNER_LABEL,
     VERSION_HEADER,
     Body,
     BoundCall,
@@ -66,6 +69,8 @@ from tickstream.model.tasks import (
 from tickstream.model.times import NEVER
 
 __all__ = [
+    "AGAIN_LABEL",
+    "BACKFILL_LABEL",
     "DEFAULT_OPTIONS",
     "DEFAULT_QUEUE",
     "DEFAULT_RETRY",
@@ -77,6 +82,7 @@ __all__ = [
     "NO_EXTRAS",
     "NO_LIMIT",
     "NO_RETRY",
+    "OWNER_LABEL",
     "RECENT_COMMANDS",
     "VERSION_HEADER",
     "Body",

@@ -12,6 +12,12 @@ from tickstream.model.times import NEVER
 DEFAULT_QUEUE: Final = "default"
 VERSION_HEADER: Final = "v"
 """The header of a Body that says in which version of the handler its payload was made; none: 1."""
+OWNER_LABEL: Final = "tickstream.owner"
+"""The label of a task that is declared: in whose name it was applied."""
+BACKFILL_LABEL: Final = "tickstream.backfill"
+"""The label of a task that makes up for one occurrence of another: the other's id, and so its idempotency key."""
+AGAIN_LABEL: Final = "tickstream.again"
+"""The label of a task that repeats one occurrence of another: the other's id; its idempotency key is its own."""
 
 
 class Rev(NamedTuple):

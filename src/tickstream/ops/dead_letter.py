@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
 
 from tickstream.codec import encode_batch, encode_command
-from tickstream.errors import BrokerUnavailable, InvalidInput, SendFailed
-from tickstream.kafka import Admin, KafkaError, Message, TopicPartition, place, plain_producer, state_consumer
+from tickstream.errors import InvalidInput, SendFailed
+from tickstream.kafka import Admin, KafkaError, Message, place, plain_producer, read_until
 from tickstream.model import DEFAULT_OPTIONS, Command, DeadReason, IfExists, Verb, bucket_key, bucket_of
 from tickstream.settings import Settings
 from tickstream.topics import DEAD_LETTER_PARTITIONS, TopicNames
@@ -109,29 +109,12 @@ class DeadLetters:
         partitions = [(topic, p) for p in range(DEAD_LETTER_PARTITIONS)]
         self._admin.layout()
         starts, ends = self._admin.starts(partitions), self._admin.ends(partitions, stable=True)
-        for _, partition in partitions:
-            first, end = starts[topic, partition], ends[topic, partition]
-            if first < end:
-                yield from self._partition(partition, first, end)
+        for here in partitions:
+            yield from map(_letter, self._messages(here, starts[here], ends[here]))
 
-    def _partition(self, partition: int, first: int, end: int) -> Iterator[Letter]:
-        topic = self._names.dead_letter
-        consumer = state_consumer(self._settings, f"{self._names.prefix}dead-letter")
-        here = [TopicPartition(topic, partition, first)]
-        try:
-            consumer.assign(here)
-            quiet_s = 0.0
-            while consumer.position(here)[0].offset < end:
-                messages = consumer.consume(500, 0.2)
-                quiet_s = 0.0 if messages else quiet_s + 0.2
-                if quiet_s > _ANSWER_S:
-                    raise BrokerUnavailable(f"{topic} could not be read within {_ANSWER_S:g} s")
-                for message in messages:
-                    if (error := message.error()) is not None:
-                        raise BrokerUnavailable(f"{topic}: {error.str()}")
-                    yield _letter(message)
-        finally:
-            consumer.close()
+    def _messages(self, here: tuple[str, int], first: int, end: int) -> Iterator[Message[bytes, bytes]]:
+        client_id = f"{self._names.prefix}dead-letter"
+        return read_until(self._settings, client_id, {here: first}, lambda _t, _p, position: position >= end)
 
     def replay(self, letters: list[Letter], now_ms: int) -> list[Replay]:
         """Give the letters another chance; returns what was produced, in their order.

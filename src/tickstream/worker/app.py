@@ -1,18 +1,20 @@
-"""The handlers of an application, registered by a decorator that keeps their signatures, and its hooks.
+"""The handlers of an application, registered by a decorator that keeps their signatures, its hooks and schedules.
 
 No Kafka client, no thread and no clock may enter here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from tickstream.errors import InvalidInput
-from tickstream.model import DEFAULT_QUEUE, DEFAULT_RETRY, Retry
+from tickstream.ingest.recurring import Moment
+from tickstream.model import DEFAULT_QUEUE, DEFAULT_RETRY, BoundCall, Retry
 from tickstream.worker.context import Context
+from tickstream.worker.declared import Declaration, Declared, caller, declaration
 from tickstream.worker.handler import Executor, Handler, HandlerOptions
 from tickstream.worker.hooks import Failed, Hooks, Missed, Started, Succeeded
 from tickstream.worker.payload import Upcaster
@@ -53,10 +55,11 @@ class _RawDecorator(_Decorator):
 
 
 class App:
-    """The handlers that a worker can run, and the hooks around their runs."""
+    """The handlers that a worker can run, the hooks around their runs, and the recurring tasks declared for them."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler[..., Any]] = {}
+        self._declarations: dict[str, Declaration] = {}
         self.hooks = Hooks()
 
     @property
@@ -134,6 +137,51 @@ class App:
         if handler.name in self._handlers:
             raise InvalidInput(f"handler {handler.name!r} is registered twice; give one of them another name")
         self._handlers[handler.name] = handler
+
+    # ----------------------------------------------------------------- schedules
+
+    @property
+    def declarations(self) -> Mapping[str, Declaration]:
+        """Task id → the recurring task that was declared under it."""
+        return MappingProxyType(self._declarations)
+
+    def cron(self, task_id: str, expression: str, *, call: BoundCall, **declared: Unpack[Declared]) -> None:
+        """Declare a task that recurs by a cron expression: five fields, or six with seconds first.
+
+        Nothing is sent: `tickstream schedule apply module:app --owner NAME` brings what runs in line with what
+        is declared (docs/scheduling.md). `call`: from a handler of this App, as `report.bind("eu")`; the
+        others are the arguments of `Client.schedule`. Raises InvalidInput on what a dispatcher would refuse,
+        on an id that is declared already, and on a handler of another App.
+        """
+        self._declare(task_id, call, {**declared, "cron": expression})
+
+    def every(
+        self, task_id: str, interval: timedelta, *, call: BoundCall, **declared: Unpack[Declared]
+    ) -> None:
+        """Declare a task that recurs every interval, counted from `start`, else from 1970. As `cron`."""
+        self._declare(task_id, call, {**declared, "every": interval})
+
+    def rrule(
+        self,
+        task_id: str,
+        rule: str,
+        *,
+        call: BoundCall,
+        rdate: Sequence[Moment] = (),
+        exdate: Sequence[Moment] = (),
+        **declared: Unpack[Declared],
+    ) -> None:
+        """Declare a task that recurs by a rule of RFC 5545, from `start` on. As `cron`."""
+        self._declare(task_id, call, {**declared, "rrule": rule, "rdate": rdate, "exdate": exdate})
+
+    def _declare(self, task_id: str, call: BoundCall, asked: dict[str, Any]) -> None:
+        made = declaration(task_id, {**asked, "call": call}, caller(depth=2), self._handlers)
+        before = self._declarations.get(task_id)
+        if before is not None:
+            raise InvalidInput(
+                f"{made.place}: task {task_id!r} is declared already, at {before.place}; give one of them another id"
+            )
+        self._declarations[task_id] = made
 
     # ----------------------------------------------------------------- hooks
 
