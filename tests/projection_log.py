@@ -7,6 +7,7 @@ without gaps, the spec gone when a task ends), not to its code.
 from __future__ import annotations
 
 from tickstream import codec
+from tickstream.calendar.stored import Booking, encode_booking
 from tickstream.model import (
     DEFAULT_OPTIONS,
     NEVER,
@@ -88,6 +89,21 @@ class LogWriter:
         self.open_timers.append((codec.timers_key(codec.SPEC, task_id), codec.encode_spec(spec)))
         last = before.last_occurrence_ts if before is not None else NEVER
         self._put(task_id, TaskState(rev, at_ms, last, runs, None, NEVER, ()))
+
+    def book(self, booking: Booking) -> None:
+        """An event comes into a calendar of this bucket, or is changed there."""
+        rev = Rev(self.commands, 0)
+        self.commands += 1
+        first = booking.expansion.first()
+        assert first is not None
+        options = DEFAULT_OPTIONS._replace(event=encode_booking(booking))
+        body = codec.encode_body(Body("meet", b"", {}, {}))
+        command = Command(b"c" * 16, Verb.SCHEDULE, booking.task_id, first.start_ms, "default", options, body)
+        self.specs[booking.task_id] = TaskSpec(rev, codec.encode_command(command))
+        spec = codec.encode_spec(self.specs[booking.task_id])
+        self.open_timers.append((codec.timers_key(codec.SPEC, booking.task_id), spec))
+        state = TaskState(rev, first.start_ms, NEVER, (), None, NEVER, ())
+        self._put(booking.task_id, state)
 
     def _recur(self, task_id: str, at_ms: int) -> None:
         """A task that recurs, by one of several rules, from `at_ms` on."""

@@ -17,14 +17,14 @@ def new_index(data_dir: Path) -> IndexWriter:
     return IndexWriter(data_dir, IDENTITY)
 
 
-def fold_in(index: IndexWriter, *logs: LogWriter) -> None:
-    """Take in all of the logs, from where the index stands."""
+def fold_in(index: IndexWriter, *logs: LogWriter, stamp_ms: int = 0) -> None:
+    """Take in all of the logs, from where the index stands; their records are stamped `stamp_ms`."""
     steps = []
     for log in logs:
         position = index.positions([log.bucket])[log.bucket]
         buffer = BucketBuffer(log.bucket, position)
         for offset in range(position.timers, len(log.timers)):
-            buffer.add_timers(offset, *log.timers[offset])
+            buffer.add_timers(offset, *log.timers[offset], stamp_ms)
         for offset in range(position.history, len(log.history)):
             buffer.add_history(offset, log.history[offset])
         steps.append(buffer.take())

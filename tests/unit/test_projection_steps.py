@@ -130,4 +130,4 @@ def test_what_cannot_be_read_is_not_skipped() -> None:
 def test_a_producers_unreadable_body_leaves_its_columns_empty() -> None:
     command = Command(b"c" * 16, Verb.SCHEDULE, "a", AT, "q", DEFAULT_OPTIONS, b"not a body")
     value = codec.encode_spec(TaskSpec(Rev(4, 2), codec.encode_command(command)))
-    assert definition_of(value) == Definition(Rev(4, 2), Columns("q", "", {}))
+    assert definition_of(value) == (Definition(Rev(4, 2), Columns("q", "", {})), b"")

@@ -15,6 +15,7 @@ from tickstream.calendar.expansion import (
     length_until,
     within_horizon,
 )
+from tickstream.calendar.free import Slot, Stretch, busy_stretches, common_slots, free_slots
 from tickstream.calendar.occupancy import Busy, Cursor, MemoryOccupancy, Occupancy, Overlaid
 from tickstream.calendar.values import (
     NO_DETAILS,
@@ -50,12 +51,17 @@ __all__ = [
     "Overlaid",
     "Override",
     "Reminder",
+    "Slot",
     "Status",
+    "Stretch",
     "Transparency",
     "admit",
+    "busy_stretches",
     "busy_time",
     "check",
+    "common_slots",
     "expand",
+    "free_slots",
     "length_until",
     "meeting",
     "parse_length",

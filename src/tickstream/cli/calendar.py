@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tickstream.cli import agenda
+from tickstream.cli.agenda import CalendarId
 from tickstream.cli.exit_codes import NO
 from tickstream.cli.options import Bootstrap, Json, Prefix, Wait, settings_from
 from tickstream.cli.output import Output
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from tickstream.calendar.ical import Entry
 
 app = typer.Typer(no_args_is_help=True)
+for command in (agenda.events, agenda.free, agenda.conflicts, agenda.export):
+    app.command()(command)
 
-CalendarId = Annotated[str, typer.Option("--calendar", metavar="ID", help="Which calendar, as room-7.")]
 Zone = Annotated[
     str, typer.Option(metavar="ZONE", help="Of its days and of times without a zone: an IANA name.")
 ]
@@ -29,7 +32,7 @@ Zone = Annotated[
 
 @app.callback()
 def calendar() -> None:
-    """Calendars: import iCalendar files, remove events."""
+    """Calendars: import and export iCalendar files, list events, find free time, remove events."""
 
 
 @app.command(name="import")

@@ -27,6 +27,8 @@ from tickstream.calendar import (
 from tickstream.calendar.stored import Booking, OnConflict, encode_booking, task_id_of
 from tickstream.clock import iso_utc_seconds
 from tickstream.errors import InvalidEvent
+from tickstream.ingest.agenda import CalendarReader
+from tickstream.ingest.dashboard import Dashboard
 from tickstream.ingest.recurring import Moment, local_text
 from tickstream.ingest.request import Requests, cancel_command, schedule_command
 from tickstream.model import BoundCall, Command, Overlap, Recurrence, RecurrenceKind, Verdict
@@ -36,7 +38,7 @@ _MS: Final = timedelta(milliseconds=1)
 _DAY: Final = timedelta(days=1)
 
 
-class Calendar:
+class Calendar(CalendarReader):
     """One calendar; get it from `Client.calendar`."""
 
     def __init__(
@@ -46,11 +48,12 @@ class Calendar:
         requests: Requests,
         new_id: Callable[[], bytes],
         send: Callable[[Command], Verdict],
+        dashboard: Callable[[], Dashboard] | None = None,
     ) -> None:
         """Raises InvalidEvent for an id with braces, UnknownZone."""
         load_zone(zone)
         task_id_of(calendar, "x")
-        self.id: Final = calendar
+        super().__init__(calendar, dashboard)
         self.zone: Final = zone
         self._requests: Final = requests
         self._new_id: Final = new_id

@@ -45,6 +45,7 @@ from tickstream.settings import Settings, dashboard_url
 from tickstream.topics import TopicNames
 
 if TYPE_CHECKING:
+    from tickstream.ingest.agenda import FreeBusy
     from tickstream.ingest.calendar import Calendar
     from tickstream.recurrence import Previewed
 
@@ -216,7 +217,12 @@ class Client:
         from tickstream.ingest.calendar import Calendar
 
         return Calendar(
-            calendar, zone, self._requests, self._ids.next, lambda command: self._about(command, timeout)
+            calendar,
+            zone,
+            self._requests,
+            self._ids.next,
+            lambda command: self._about(command, timeout),
+            lambda: self.dashboard,
         )
 
     @property
@@ -327,6 +333,15 @@ class Client:
         }
         given = {name: value for name, value in filters.items() if value is not None}
         return self.dashboard.tasks(given, after=receipts_of(after), wait_ms=wait_ms if after else 0)
+
+    def free_busy(self, calendars: Sequence[str], start: datetime | int, end: datetime | int) -> FreeBusy:
+        """What is taken of [start, end) in each of these calendars, at most 400 days, from the dashboard.
+
+        Each lies in its own bucket: this is no reservation. Raises InvalidInput, DashboardUnavailable.
+        """
+        from tickstream.ingest.agenda import free_busy
+
+        return free_busy(self.dashboard, calendars, start, end)
 
     @property
     def dashboard(self) -> Dashboard:

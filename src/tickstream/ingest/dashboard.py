@@ -141,13 +141,17 @@ class Dashboard:
     def ask(
         self,
         what: str,
-        filters: Mapping[str, str] | None = None,
+        filters: Mapping[str, str] | Sequence[tuple[str, str]] | None = None,
         *,
         after: Sequence[Receipt] = (),
         wait_ms: int = 0,
     ) -> Answer:
-        """The answer of `/api/<what>`, as the API describes it. Raises DashboardUnavailable, InvalidInput."""
-        return self._get(f"/api/{what}", [*(filters or {}).items(), *_reading(after, wait_ms)], wait_ms)
+        """The answer of `/api/<what>`, as the API describes it; pairs where a name comes more than once.
+
+        Raises DashboardUnavailable, InvalidInput.
+        """
+        pairs = filters.items() if isinstance(filters, Mapping) else filters or ()
+        return self._get(f"/api/{what}", [*pairs, *_reading(after, wait_ms)], wait_ms)
 
     def close(self) -> None:
         """Close the connections."""

@@ -18,9 +18,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tickstream.clock import Clock, SystemClock
-from tickstream.errors import IndexNotReady, InvalidTaskId
+from tickstream.errors import IndexNotReady, InvalidInput, InvalidTaskId
 from tickstream.model import Receipt, check_task_id
-from tickstream.projection import answers, charts, failures, installation, parameters, runs
+from tickstream.projection import answers, calendars, charts, failures, installation, parameters, runs
 from tickstream.projection.application import application
 from tickstream.projection.freshness import Freshness, freshness, missing
 from tickstream.projection.problems import Problem, bad_parameter, not_ready, not_visible
@@ -100,6 +100,38 @@ class Dashboard:
         strip = parameters.changes(request.query_params, self._clock.wall_ms())
         return await self._answer(request, lambda view, fresh: installation.changes(view, strip, fresh))
 
+    async def calendars(self, request: Request) -> Response:
+        """The calendars that have events."""
+        limit, cursor = parameters.calendars(request.query_params)
+        return await self._answer(
+            request, lambda view, fresh: calendars.calendars(view, limit, cursor, fresh)
+        )
+
+    async def events(self, request: Request) -> Response:
+        """What takes place in a calendar."""
+        asked = parameters.events(request.query_params, self._clock.wall_ms())
+        return await self._answer(request, lambda view, fresh: calendars.events(view, asked, fresh))
+
+    async def conflicts(self, request: Request) -> Response:
+        """What wants the same time."""
+        asked = parameters.conflicts(request.query_params, self._clock.wall_ms())
+        return await self._answer(request, lambda view, fresh: calendars.conflicts(view, asked, fresh))
+
+    async def free_busy(self, request: Request) -> Response:
+        """What is taken, by calendar."""
+        asked = parameters.free_busy(request.query_params, self._clock.wall_ms())
+        return await self._answer(request, lambda view, fresh: calendars.free_busy(view, asked, fresh))
+
+    async def free(self, request: Request) -> Response:
+        """The first free slots."""
+        asked = parameters.free(request.query_params, self._clock.wall_ms())
+        return await self._answer(request, lambda view, fresh: calendars.free(view, asked, fresh))
+
+    async def bookings(self, request: Request) -> Response:
+        """Events as they are kept."""
+        asked = parameters.bookings(request.query_params)
+        return await self._answer(request, lambda view, fresh: calendars.bookings(view, asked, fresh))
+
     async def status(self, _request: Request) -> Response:
         """Everything at a glance."""
         return JSONResponse(await self._make_status())
@@ -134,6 +166,8 @@ class Dashboard:
                 return make(view, freshness(view.positions(), self._clock.wall_ms(), view.of_buckets()))
         except IndexNotReady as error:
             raise not_ready(str(error)) from error
+        except InvalidInput as error:
+            raise Problem(400, "Bad request", str(error)) from error
 
 
 def _as_json(answer: Answer) -> bytes:
@@ -176,6 +210,12 @@ def create_app(
         Route("/api/queues", dashboard.queues),
         Route("/api/cluster", dashboard.cluster),
         Route("/api/changes", dashboard.changes),
+        Route("/api/calendars", dashboard.calendars),
+        Route("/api/events", dashboard.events),
+        Route("/api/conflicts", dashboard.conflicts),
+        Route("/api/free-busy", dashboard.free_busy),
+        Route("/api/free", dashboard.free),
+        Route("/api/bookings", dashboard.bookings),
         Route("/api/status", dashboard.status),
         Route("/api/stream", dashboard.stream),
     ]

@@ -22,7 +22,7 @@ finished before it are then unknown (empty).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -34,6 +34,7 @@ from tickstream.projection.rows import (
     NO_TASK,
     UNKNOWN,
     Attempt,
+    BookingChange,
     Change,
     ChangeKind,
     Columns,
@@ -68,6 +69,8 @@ class Step(NamedTuple):
     outcomes: Sequence[History]
     position: Position
     """Where the bucket stands after it."""
+    bookings: Mapping[str, BookingChange] = {}
+    """By task, what became last of the event that it is."""
 
 
 class View(Protocol):
@@ -104,6 +107,7 @@ class Changes:
     """By (frontier, task_id), what comes behind it."""
     positions: dict[int, Position] = field(default_factory=dict)
     events: list[Change] = field(default_factory=list)
+    bookings: dict[str, BookingChange] = field(default_factory=dict)
 
 
 def fold(steps: Iterable[Step], view: View) -> Changes:
@@ -116,6 +120,7 @@ def fold(steps: Iterable[Step], view: View) -> Changes:
         for task_id in step.definitions.keys() | step.states.keys() | outcomes.keys():
             _fold_task(task_id, step, outcomes.get(task_id, ()), view, changes)
         changes.positions[step.bucket] = step.position
+        changes.bookings.update(step.bookings)
         changes.events += _moves(step.bucket, view.position(step.bucket), step.position)
     return changes
 

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tickstream.clock import Clock, SystemClock
-from tickstream.projection import merge, parameters
+from tickstream.projection import merge, merge_calendars, parameters
 from tickstream.projection.application import application
 from tickstream.projection.problems import Problem
 from tickstream.projection.stream import StatusCache, events
@@ -128,6 +128,15 @@ def _failures(answers: Sequence[merge.Answer], given: QueryParams) -> merge.Answ
     return merge.failures(answers, limit=parameters.failures(given, answers[0]["as_of"]).limit)
 
 
+def _calendars(answers: Sequence[merge.Answer], given: QueryParams) -> merge.Answer:
+    return merge_calendars.calendars(answers, limit=parameters.calendars(given)[0])
+
+
+def _free(answers: Sequence[merge.Answer], given: QueryParams) -> merge.Answer:
+    asked = parameters.free(given, answers[0]["as_of"])
+    return merge_calendars.free(answers, least_ms=asked.least_ms, limit=asked.limit)
+
+
 def _plain(merged: Callable[[Sequence[merge.Answer]], merge.Answer]) -> Merge:
     return lambda answers, _given: merged(answers)
 
@@ -143,6 +152,12 @@ _ROUTES: Final[Mapping[str, Merge]] = {
     "/api/queues": _plain(merge.queues),
     "/api/cluster": _plain(merge.cluster),
     "/api/changes": _changes,
+    "/api/calendars": _calendars,
+    "/api/events": _plain(merge_calendars.of_one),
+    "/api/conflicts": _plain(merge_calendars.of_one),
+    "/api/free-busy": _plain(merge_calendars.free_busy),
+    "/api/free": _free,
+    "/api/bookings": _plain(merge_calendars.of_one),
 }
 
 

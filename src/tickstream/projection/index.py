@@ -26,7 +26,7 @@ from rocksdict import Rdict, ReadOptions
 
 from tickstream.errors import DataDirInUse, StoreCorrupted
 from tickstream.model import Phase
-from tickstream.projection import keys, turn
+from tickstream.projection import agenda, keys, turn
 from tickstream.projection.batch import Batch
 from tickstream.projection.families import (
     AGEING,
@@ -241,6 +241,7 @@ class IndexWriter:
         self._count(batch, changes.counts)
         for (minute, stage), added in changes.lateness.items():
             self._add_lateness(batch, keys.lateness_key(minute, stage), added)
+        agenda.take_in(batch, self._get, changes.bookings)
         for bucket, position in changes.positions.items():
             batch.put(META, keys.bucket_key(bucket), encode_position(position))
         for change in changes.events:

@@ -13,6 +13,9 @@ byte order is the order of time.
     failure   at_ms u64 | task_id | 00 | occurrence i64                            failures
     change    at_ms u64 | kind u8 | bucket u16 | queue (UTF-8)                     changes
     frontier  instant (6 bytes, as a row's) | task_id                              series
+    event     task_id                                                              events
+    place     calendar (UTF-8) | 00 | class u8 | start i64 + 2^63 | uid (UTF-8)    places
+    calendar  calendar (UTF-8)                                                     calendars
     meta      ASCII: `buckets`, `own`, `cluster`, `b` + bucket u16, `o` + bucket u16,     meta
               `n` + state u8 + queue (UTF-8), `q` + bucket u16 + queue (UTF-8)
 
@@ -41,6 +44,9 @@ _AT: Final = struct.Struct(">Q")
 _NUMBER: Final = struct.Struct(">Q")
 _BUCKET: Final = struct.Struct(">H")
 _CHANGE: Final = struct.Struct(">QBH")
+_PLACE: Final = struct.Struct(">BQ")
+_TIMES: Final = struct.Struct(">qq")
+_SHIFT: Final = 2**63
 
 _STATE_CODES: Final = {
     Phase.SCHEDULED: 0,
@@ -259,6 +265,55 @@ TOTALS: Final = (b"n", b"o")
 def read_total_key(key: bytes) -> tuple[Phase, str]:
     """`(state, queue)` of a total's key."""
     return _STATES[key[1]], key[2:].decode()
+
+
+# --------------------------------------------------------------------------- calendars
+
+SERIES_CLASS: Final = 0xFF
+"""In the place of a class of length: an event that may have more than one occurrence, whose start says nothing."""
+
+
+def place_key(calendar: str, length_class: int, start_ms: int, uid: str) -> bytes:
+    """Key under which an event is found by its time."""
+    return place_bound(calendar, length_class, start_ms) + uid.encode()
+
+
+def place_bound(calendar: str, length_class: int, start_ms: int) -> bytes:
+    """The first key of a calendar's events in a class of length that start then or later."""
+    shifted = min(max(start_ms + _SHIFT, 0), 2 * _SHIFT - 1)
+    return calendar.encode() + b"\x00" + _PLACE.pack(length_class, shifted)
+
+
+def places_end(calendar: str) -> bytes:
+    """Above every key of a calendar's events."""
+    return calendar.encode() + b"\x01"
+
+
+def read_place_key(key: bytes, calendar: str) -> str:
+    """The uid in a place's key."""
+    return key[len(calendar.encode()) + 1 + _PLACE.size :].decode()
+
+
+def occurrence_key(start_ms: int, uid: str, recurrence_ms: int) -> bytes:
+    """Where an occurrence stands in a listing of its calendar: nothing lies under it, cursors are made of it."""
+    return _TIMES.pack(start_ms, recurrence_ms) + uid.encode()
+
+
+def read_occurrence_key(key: bytes) -> tuple[int, str, int]:
+    """`(start_ms, uid, recurrence_ms)` of such a key. Raises ValueError on what is none."""
+    if len(key) <= _TIMES.size:
+        raise ValueError(f"{len(key)} bytes are too short for an occurrence's key")
+    start_ms, recurrence_ms = _TIMES.unpack_from(key)
+    return start_ms, key[_TIMES.size :].decode(), recurrence_ms
+
+
+def calendar_key(calendar: str) -> bytes:
+    """Key of what is known of a calendar."""
+    return calendar.encode()
+
+
+CALENDARS_END: Final = b"\xff"
+"""Above every such key: no UTF-8 begins so."""
 
 
 # --------------------------------------------------------------------------- changes

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tickstream.projection import calendar_schemas
+from tickstream.projection.calendars import MAX_CALENDARS, MAX_EVENTS, MAX_MEETINGS, MAX_SLOTS, MAX_SPAN_MS
 from tickstream.projection.charts import MAX_PERIODS, Horizon, Step
 from tickstream.projection.failures import MAX_GROUPS
 from tickstream.projection.parameters import MAX_CHANGES, MAX_RECEIPTS, MAX_WAIT_MS
 from tickstream.projection.query import DEFAULT_LIMIT, MAX_LIMIT
-from tickstream.projection.schemas import SCHEMAS, STATE, ref
+from tickstream.projection.schema_parts import ref
+from tickstream.projection.schemas import SCHEMAS, STATE
 
 _TEXT: Final = {"type": "string"}
 _INSTANT: Final = {
@@ -177,6 +180,57 @@ def _paths() -> dict[str, Any]:
     }
 
 
+def _calendar_paths() -> dict[str, Any]:
+    days = MAX_SPAN_MS // 86_400_000
+    one = _query("calendar", {**_TEXT, "minLength": 1}, "its id") | {"required": True}
+    several = {"type": "array", "items": {**_TEXT, "minLength": 1}, "minItems": 1, "maxItems": MAX_CALENDARS}
+    all_of = _query("calendar", several, "ids") | {"required": True}
+    span = [
+        _query("start", _INSTANT, "default: now"),
+        _query("end", _INSTANT, f"at most {days} days later; default: a week"),
+    ]
+    length = {"type": "integer", "minimum": 1, "maximum": MAX_SPAN_MS}
+    return {
+        "/api/calendars": _get(
+            "The calendars that have events",
+            "Calendars",
+            [_limit(DEFAULT_LIMIT, MAX_LIMIT, "calendars"), _CURSOR],
+        ),
+        "/api/events": _get(
+            "What takes place in a calendar, by start, and what meets what",
+            "CalendarEvents",
+            [
+                one,
+                *span,
+                _query("uid", _TEXT, "only this event"),
+                _limit(MAX_EVENTS, MAX_EVENTS, "occurrences"),
+                _CURSOR,
+            ],
+        ),
+        "/api/conflicts": _get(
+            "Every two occurrences of a calendar that want the same time",
+            "CalendarConflicts",
+            [one, *span, _limit(100, MAX_MEETINGS, "conflicts")],
+        ),
+        "/api/free-busy": _get("What is taken, by calendar", "FreeBusy", [all_of, *span]),
+        "/api/free": _get(
+            "The first gaps that calendars have in common",
+            "FreeSlots",
+            [
+                all_of,
+                *span,
+                _query("duration_ms", length, "how long it shall be free") | {"required": True},
+                _limit(10, MAX_SLOTS, "gaps"),
+            ],
+        ),
+        "/api/bookings": _get(
+            "A calendar's events as they are kept, by uid",
+            "Bookings",
+            [one, _limit(DEFAULT_LIMIT, MAX_LIMIT, "events"), _CURSOR],
+        ),
+    }
+
+
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
     return {
@@ -186,9 +240,9 @@ def document() -> dict[str, Any]:
             "version": "1",
             "description": "Read-only. Every answer carries its own staleness and can wait for a command (`after=`).",
         },
-        "paths": _paths(),
+        "paths": _paths() | _calendar_paths(),
         "components": {
-            "schemas": SCHEMAS,
+            "schemas": SCHEMAS | calendar_schemas.SCHEMAS,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],

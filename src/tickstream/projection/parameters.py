@@ -6,15 +6,27 @@ a default lies near the present, `now_ms` is the server's clock.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, TypeVar
 
 from starlette.datastructures import QueryParams
 
+from tickstream.calendar.stored import task_id_of
 from tickstream.clock import EPOCH
+from tickstream.errors import InvalidInput
 from tickstream.model import Phase, Receipt
 from tickstream.projection import keys
+from tickstream.projection.calendars import (
+    DAY_MS,
+    MAX_CALENDARS,
+    MAX_EVENTS,
+    MAX_MEETINGS,
+    MAX_SLOTS,
+    MAX_SPAN_MS,
+    Asked,
+)
 from tickstream.projection.charts import MAX_PERIODS, Horizon, Span, Step
 from tickstream.projection.cursors import decode_cursor
 from tickstream.projection.failures import MAX_GROUPS, Failures
@@ -27,7 +39,6 @@ MAX_WAIT_MS: Final = 10_000
 MAX_RECEIPTS: Final = 1_000
 MAX_CHANGES: Final = 200
 _HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
 _STATES: Final = {phase.value: phase for phase in Phase}
 FRESH: Final = frozenset(("after", "wait_ms"))
 """Understood by every question."""
@@ -39,6 +50,9 @@ _COUNTS: Final = FRESH | {"start", "end", "by", "queue"}
 _LATENESS: Final = FRESH | {"start", "end", "by"}
 _FAILURES: Final = FRESH | {"start", "end", "queue", "handler", "limit"}
 _CHANGES: Final = FRESH | {"start", "end", "limit", "cursor"}
+_SPAN: Final = FRESH | {"calendar", "start", "end"}
+_EVENTS: Final = _SPAN | {"uid", "limit", "cursor"}
+_FREE: Final = _SPAN | {"duration_ms", "limit"}
 _IN_FLIGHT: Final = ("dispatched", "running", "retrying")
 _E = TypeVar("_E", bound=Enum)
 
@@ -78,7 +92,7 @@ def filters(given: QueryParams) -> Window:
         id_prefix=given.get("id_prefix", ""),
         calendar=given.get("calendar", ""),
         limit=_number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT),
-        cursor=_row_cursor(given.get("cursor", "")),
+        cursor=_key_cursor(given.get("cursor", ""), keys.read_row_key),
         descending=order == "desc",
     )
 
@@ -130,16 +144,89 @@ def changes(given: QueryParams, now_ms: int) -> Strip:
     _known(given, _CHANGES)
     start, end = _recent(given, now_ms)
     limit = _number(given, "limit", 50, 1, MAX_CHANGES)
-    return Strip(start, end, limit, _change_cursor(given.get("cursor", "")))
+    return Strip(start, end, limit, _key_cursor(given.get("cursor", ""), keys.read_change_key))
 
 
 def _recent(given: QueryParams, now_ms: int) -> tuple[int, int]:
     """The last day, and what clocks that are ahead of this one have written."""
     end = instant(given, "end", now_ms + _HOUR_MS)
-    start = instant(given, "start", min(now_ms, end) - _DAY_MS)
+    start = instant(given, "start", min(now_ms, end) - DAY_MS)
     if end < start:
         raise bad_parameter("end", given.get("end", str(end)), "must not lie before start")
     return start, end
+
+
+# --------------------------------------------------------------------------- calendars
+
+
+def events(given: QueryParams, now_ms: int) -> Asked:
+    """What /api/events looks at: the next week unless asked otherwise. Raises Problem (400)."""
+    _known(given, _EVENTS)
+    cursor = _key_cursor(given.get("cursor", ""), keys.read_occurrence_key)
+    limit = _number(given, "limit", MAX_EVENTS, 1, MAX_EVENTS)
+    return _asked(given, now_ms, 1)._replace(uid=given.get("uid", ""), limit=limit, cursor=cursor)
+
+
+def conflicts(given: QueryParams, now_ms: int) -> Asked:
+    """What /api/conflicts looks at. Raises Problem (400)."""
+    _known(given, _SPAN | {"limit"})
+    return _asked(given, now_ms, 1)._replace(limit=_number(given, "limit", 100, 1, MAX_MEETINGS))
+
+
+def free_busy(given: QueryParams, now_ms: int) -> Asked:
+    """What /api/free-busy looks at. Raises Problem (400)."""
+    _known(given, _SPAN)
+    return _asked(given, now_ms, MAX_CALENDARS)
+
+
+def free(given: QueryParams, now_ms: int) -> Asked:
+    """What /api/free looks at. Raises Problem (400)."""
+    _known(given, _FREE)
+    least = _number(given, "duration_ms", 0, 1, MAX_SPAN_MS)
+    if not least:
+        raise Problem(
+            400,
+            "Bad parameter",
+            "duration_ms is missing: how long shall it be free?",
+            parameter="duration_ms",
+        )
+    asked = _asked(given, now_ms, MAX_CALENDARS)
+    return asked._replace(least_ms=least, limit=_number(given, "limit", 10, 1, MAX_SLOTS))
+
+
+def bookings(given: QueryParams) -> Asked:
+    """What /api/bookings looks at. Raises Problem (400)."""
+    _known(given, FRESH | {"calendar", "limit", "cursor"})
+    limit = _number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    return Asked(_calendars(given, 1), 0, 0, limit, _cursor(given.get("cursor", "")))
+
+
+def calendars(given: QueryParams) -> tuple[int, bytes]:
+    """Limit and cursor of /api/calendars. Raises Problem (400)."""
+    _known(given, FRESH | {"limit", "cursor"})
+    return _number(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT), _cursor(given.get("cursor", ""))
+
+
+def _asked(given: QueryParams, now_ms: int, most: int) -> Asked:
+    start = instant(given, "start", now_ms)
+    end = instant(given, "end", start + 7 * DAY_MS)
+    if not 0 <= end - start <= MAX_SPAN_MS:
+        expected = f"must lie after start, by at most {MAX_SPAN_MS // DAY_MS} days; ask in several parts"
+        raise bad_parameter("end", given.get("end", str(end)), expected)
+    return Asked(_calendars(given, most), start, end)
+
+
+def _calendars(given: QueryParams, most: int) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(given.getlist("calendar")))
+    if not 1 <= len(names) <= most:
+        expected = "name one calendar" if most == 1 else f"name 1 to {most} calendars"
+        raise bad_parameter("calendar", ", ".join(names), expected)
+    for name in names:
+        try:
+            task_id_of(name, "x")
+        except InvalidInput as error:
+            raise bad_parameter("calendar", name, str(error)) from error
+    return names
 
 
 def nothing(given: QueryParams) -> None:
@@ -221,21 +308,12 @@ def _number(given: QueryParams, name: str, default: int, least: int, most: int) 
     return int(text)
 
 
-def _row_cursor(text: str) -> bytes:
+def _key_cursor(text: str, read: Callable[[bytes], object]) -> bytes:
+    """The key in a cursor, of the kind that `read` understands."""
     key = _cursor(text)
     if key:
         try:
-            keys.read_row_key(key)
-        except ValueError as error:
-            raise _bad_cursor(text) from error
-    return key
-
-
-def _change_cursor(text: str) -> bytes:
-    key = _cursor(text)
-    if key:
-        try:
-            keys.read_change_key(key)
+            read(key)
         except ValueError as error:
             raise _bad_cursor(text) from error
     return key

@@ -84,26 +84,27 @@ class View:
             rows.prev()
         _check(rows)
 
-    def _get(self, family: Family, key: bytes) -> bytes | None:
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """The value of a key."""
         value: bytes | None = self._columns[family.column].get(family.prefix + key)
         return value
 
     def of_buckets(self) -> int:
         """How many buckets the installation has."""
-        return int(self._get(META, keys.BUCKETS) or 0)
+        return int(self.get(META, keys.BUCKETS) or 0)
 
     def _followed(self) -> list[int]:
         """The buckets that this index follows."""
-        return [int(bucket) for bucket in (self._get(META, keys.OWN) or b"").split(b",") if bucket]
+        return [int(bucket) for bucket in (self.get(META, keys.OWN) or b"").split(b",") if bucket]
 
     def positions(self) -> dict[int, Position]:
         """Where each bucket stands that this index follows."""
-        values = ((b, self._get(META, keys.bucket_key(b))) for b in self._followed())
+        values = ((b, self.get(META, keys.bucket_key(b))) for b in self._followed())
         return {b: Position() if v is None else decode_position(v) for b, v in values}
 
     def owners(self) -> dict[int, Owner]:
         """Who took each bucket last, by bucket; none where no Claim was read."""
-        values = ((b, self._get(META, keys.owner_key(b))) for b in self._followed())
+        values = ((b, self.get(META, keys.owner_key(b))) for b in self._followed())
         return {b: decode_owner(value) for b, value in values if value is not None}
 
     def paused(self) -> dict[str, int]:
@@ -116,7 +117,7 @@ class View:
 
     def cluster(self) -> bytes | None:
         """What the broker said last of groups and ends (watch.py)."""
-        return self._get(META, keys.CLUSTER)
+        return self.get(META, keys.CLUSTER)
 
     def total(self, state: Phase) -> int:
         """How many rows are in `state`."""
@@ -128,7 +129,7 @@ class View:
 
     def task(self, task_id: str) -> TaskRecord | None:
         """The task's record."""
-        value = self._get(TASK, keys.task_key(task_id))
+        value = self.get(TASK, keys.task_key(task_id))
         return None if value is None else decode_task(task_id, value)
 
     def finished_of(self, task_id: str, limit: int) -> list[Row]:
@@ -137,7 +138,7 @@ class View:
         rows: list[Row] = []
         for key, _ in self.scan_back(ENDED, prefix, prefix + keys.END):
             _, occurrence = keys.read_ended_key(key)
-            value = self._get(FINISHED_ROWS, keys.row_key(task_id, occurrence))
+            value = self.get(FINISHED_ROWS, keys.row_key(task_id, occurrence))
             if value is not None and not (row := decode_row(value)).superseded:
                 rows.append(row)
             if len(rows) == limit:
@@ -151,7 +152,7 @@ class View:
 
     def pulse(self, task_id: str, occurrence_ts: int) -> Pulse | None:
         """The last heartbeat of an occurrence's run that was heard of."""
-        value = self._get(PULSES, keys.row_key(task_id, occurrence_ts))
+        value = self.get(PULSES, keys.row_key(task_id, occurrence_ts))
         return None if value is None else decode_pulse(task_id, occurrence_ts, value)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from tickstream.calendar.stored import Booking, decode_booking
 from tickstream.model import DEFAULT_TERMS, NEVER, Outcome, Phase, Recurrence, Rev, TaskState
 
 
@@ -215,6 +216,41 @@ class Owner(NamedTuple):
     lane: int
     layout: int
     at_ms: int
+
+
+class BookingChange(NamedTuple):
+    """What a record of `timers` makes of an event of a calendar."""
+
+    value: bytes
+    """The event, as the task carries it; empty: there is none any more."""
+    at_ms: int
+    """The record's own stamp."""
+    offset: int
+
+
+class Kept(NamedTuple):
+    """An event of a calendar."""
+
+    changed_ms: int
+    """The stamp of its record in `timers`."""
+    value: bytes
+
+    @property
+    def booking(self) -> Booking:
+        """The event in its calendar."""
+        return decode_booking(self.value)
+
+
+class CalendarRecord(NamedTuple):
+    """What is known of a calendar besides its events."""
+
+    zone: str
+    """Of its days and floating times, as the event that was changed last has it."""
+    events: int
+    changed_ms: int
+    """When an event was last added, changed or removed."""
+    offset: int
+    """Of that record in `timers`: the calendar's revision."""
 
 
 class Failure(NamedTuple):

@@ -18,10 +18,11 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from tickstream import codec
+from tickstream.calendar.stored import decode_booking
 from tickstream.errors import CodecError
 from tickstream.model import DEFAULT_TERMS, History, Progress, TaskState
 from tickstream.projection.fold import Step
-from tickstream.projection.rows import Columns, Definition, Owner, Position, QueueSetting
+from tickstream.projection.rows import BookingChange, Columns, Definition, Owner, Position, QueueSetting
 
 WAITING_LIMIT: Final = 25_000
 """Records of one log of one bucket that may wait: more than a transaction of the dispatcher holds."""
@@ -31,6 +32,8 @@ class _Spec(NamedTuple):
     offset: int
     task_id: str
     definition: Definition | None
+    event: bytes
+    at_ms: int
 
 
 class _State(NamedTuple):
@@ -66,7 +69,8 @@ class BucketBuffer:
         """A record of `timers`, stamped `at_ms`. Raises UnknownSchema or MalformedValue: the bucket must stop."""
         kind, task_id = codec.split_timers_key(key)
         if kind == codec.SPEC:
-            self._records.append(_Spec(offset, task_id, None if value is None else definition_of(value)))
+            definition, event = (None, b"") if value is None else definition_of(value)
+            self._records.append(_Spec(offset, task_id, definition, event, at_ms))
         elif kind == codec.STATE:
             self._records.append(_State(offset, task_id, value))
         elif kind == codec.PROGRESS and value is not None:
@@ -166,9 +170,12 @@ class BucketBuffer:
     def _step(self, records: int, outcomes: int, position: Position) -> Step:
         definitions: dict[str, list[Definition | None]] = {}
         states: dict[str, bytes | None] = {}
+        bookings: dict[str, BookingChange] = {}
         for record in islice(self._records, records):
             if isinstance(record, _Spec):
                 definitions.setdefault(record.task_id, []).append(record.definition)
+                if record.task_id.startswith("{"):
+                    bookings[record.task_id] = BookingChange(record.event, record.at_ms, record.offset)
             else:
                 states[record.task_id] = record.value
         decoded = {task_id: _state(value) for task_id, value in states.items()}
@@ -177,15 +184,17 @@ class BucketBuffer:
         taken = [self._outcomes.popleft()[1] for _ in range(outcomes)]
         self._taken += records
         self.position = position
-        return Step(self._bucket, definitions, decoded, taken, position)
+        return Step(self._bucket, definitions, decoded, taken, position, bookings)
 
 
 def _state(value: bytes | None) -> TaskState | None:
     return None if value is None else codec.decode_state(value)._replace(recent=())
 
 
-def definition_of(value: bytes) -> Definition:
-    """What a listing needs of an encoded TaskSpec. Raises UnknownSchema or MalformedValue.
+def definition_of(value: bytes) -> tuple[Definition, bytes]:
+    """What a listing needs of an encoded TaskSpec, and the calendar's event that it is, checked; empty: none.
+
+    Raises UnknownSchema or MalformedValue.
 
     The body is the producer's: one that cannot be read leaves handler and labels empty, as it
     leaves the dispatcher untroubled.
@@ -199,4 +208,7 @@ def definition_of(value: bytes) -> Definition:
     else:
         columns = Columns(command.queue, body.handler, body.labels)
     options = command.options
-    return Definition(spec.rev, columns, (options.terms or DEFAULT_TERMS).lease_ms, options.recurrence)
+    if options.event:
+        decode_booking(options.event)
+    terms = options.terms or DEFAULT_TERMS
+    return Definition(spec.rev, columns, terms.lease_ms, options.recurrence), options.event

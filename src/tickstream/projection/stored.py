@@ -1,6 +1,6 @@
 """The bytes of what the projection keeps (rows.py): made and read here, nowhere else. Keys: keys.py.
 
-No I/O and no rule may enter here. Values are JSON, and a row's is the very object that the API shows: a
+No I/O and no rule may enter here. Values are JSON (but those of events, which begin with 8 bytes of time), and a row's is the very object that the API shows: a
 page of a thousand is put together without reading one of them, and what lies in the database can be read
 by a person.
 """
@@ -28,12 +28,14 @@ from tickstream.model import (
 )
 from tickstream.projection.rows import (
     Attempt,
+    CalendarRecord,
     Change,
     ChangeKind,
     Columns,
     Coming,
     Definition,
     Failure,
+    Kept,
     LiveRow,
     Owner,
     Position,
@@ -44,7 +46,7 @@ from tickstream.projection.rows import (
     waiting,
 )
 
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 """Of keys and values together; a database of another version is built anew."""
 SUPERSEDED: Final = b"!"
 """What the value of a superseded row begins with."""
@@ -304,6 +306,26 @@ def encode_failure(failure: Failure) -> bytes:
 def decode_failure(at_ms: int, task_id: str, occurrence_ts: int, value: bytes) -> Failure:
     """What `encode_failure` wrote."""
     return Failure(at_ms, task_id, occurrence_ts, *orjson.loads(value))
+
+
+def encode_kept(kept: Kept) -> bytes:
+    """The value of an event: when it was changed, then the event as its task carries it."""
+    return kept.changed_ms.to_bytes(8, "big", signed=True) + kept.value
+
+
+def decode_kept(value: bytes) -> Kept:
+    """What `encode_kept` wrote."""
+    return Kept(int.from_bytes(value[:8], "big", signed=True), value[8:])
+
+
+def encode_calendar(record: CalendarRecord) -> bytes:
+    """The value of a calendar."""
+    return orjson.dumps(list(record))
+
+
+def decode_calendar(value: bytes) -> CalendarRecord:
+    """What `encode_calendar` wrote."""
+    return CalendarRecord(*orjson.loads(value))
 
 
 def encode_histogram(counts: dict[int, int]) -> bytes:
