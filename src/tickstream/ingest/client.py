@@ -1,14 +1,14 @@
 """The client: schedule, cancel, and look at tasks.
 
-A thin shell: checks are in request.py, sending in sender.py and producer.py, verdicts in asking.py.
-No decision of its own may enter here.
+A thin shell: checks are in request.py, sending in sender.py and producer.py, verdicts in asking.py, what a
+dashboard answers in reading.py. No decision of its own may enter here.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack, overload
@@ -19,12 +19,12 @@ from tickstream.ingest.asking import Asking, Question
 from tickstream.ingest.bulk import BulkSchedule, ItemResult
 from tickstream.ingest.changelog import Changelog
 from tickstream.ingest.connection import Connection, connect_kafka
-from tickstream.ingest.dashboard import Dashboard, Page, TaskView, bound_of, receipts_of
 from tickstream.ingest.ids import CommandIds
 from tickstream.ingest.layout import LayoutWatch
 from tickstream.ingest.pace import Pace
 from tickstream.ingest.producer import CommandProducer, Submission
 from tickstream.ingest.queues import InEveryBucket, QueueCommands
+from tickstream.ingest.reading import Reading
 from tickstream.ingest.recurring import Recurring
 from tickstream.ingest.request import (
     Item,
@@ -40,12 +40,11 @@ from tickstream.ingest.request import (
 from tickstream.ingest.sender import NO_REPLY, CommandSender
 from tickstream.ingest.together import Together
 from tickstream.ingest.verdicts import VerdictTail
-from tickstream.model import Command, Phase, Receipt, Verb, Verdict
-from tickstream.settings import Settings, dashboard_url
+from tickstream.model import Command, Verb, Verdict
+from tickstream.settings import Settings
 from tickstream.topics import TopicNames
 
 if TYPE_CHECKING:
-    from tickstream.ingest.agenda import FreeBusy
     from tickstream.ingest.calendar import Calendar
     from tickstream.recurrence import Previewed
 
@@ -53,7 +52,7 @@ CANCEL_TIMEOUT: Final = timedelta(seconds=10)
 FLUSH_S: Final = 10.0
 
 
-class Client:
+class Client(Reading):
     """Schedules and cancels tasks, and asks a dashboard about them. Thread-safe.
 
     Use it as a context manager, one for a process: it owns a producer, and from the first call
@@ -77,16 +76,15 @@ class Client:
         logs and on every command; by default a random one. Raises BrokerUnavailable within 5 s
         when no broker answers, LayoutMismatch when the topics are missing or disagree.
         """
+        super().__init__(dashboard)
         self._settings = _settings(settings, bootstrap, prefix)
         self.client_id = client_id or f"client-{os.urandom(6).hex()}"
-        self._dashboard_url = dashboard
         self._clock = clock or SystemClock()
         self._ids = CommandIds(self._clock)
         self._requests = Requests()
         self._lock = threading.Lock()
         self._tail: VerdictTail | None = None
         self._asking: Asking | None = None
-        self._dashboard: Dashboard | None = None
         self._connection = connect(self._settings, self.client_id)
         self._layout = LayoutWatch(self._connection.layout, self._clock)
         names = TopicNames(self._settings.prefix)
@@ -283,74 +281,6 @@ class Client:
                 self._asking = Asking(self._tail, self._sender.resend, self._core.poll, self._clock)
             return self._asking
 
-    # ----------------------------------------------------------------- reading
-
-    def get(self, task_id: str, *, after: Receipt | Sequence[Receipt] = (), wait_ms: int = 5_000) -> TaskView:
-        """One task and its occurrences, from the dashboard.
-
-        With `after`, the answer waits until it contains that command, at most `wait_ms`. Raises
-        DashboardUnavailable.
-        """
-        return self.dashboard.task(task_id, after=receipts_of(after), wait_ms=wait_ms if after else 0)
-
-    def query(
-        self,
-        start: datetime | int | None = None,
-        end: datetime | int | None = None,
-        *,
-        state: Phase | str | None = None,
-        queue: str | None = None,
-        handler: str | None = None,
-        label: tuple[str, str] | None = None,
-        id_prefix: str | None = None,
-        calendar: str | None = None,
-        error: str | None = None,
-        order: str = "asc",
-        limit: int = 100,
-        cursor: str | None = None,
-        after: Receipt | Sequence[Receipt] = (),
-        wait_ms: int = 5_000,
-    ) -> Page:
-        """Occurrences in [start, end), by time, from the dashboard; bounds as datetime or ms.
-
-        `calendar`: whose events they are. `error`: contained in the row's error, whatever its case.
-        `order`: "asc" or "desc". `cursor`: that of the page before. With `after`, the answer waits until it contains that
-        command, at most `wait_ms`. Raises InvalidInput, DashboardUnavailable.
-        """
-        filters = {
-            "start": bound_of("start", start),
-            "end": bound_of("end", end),
-            "state": state.value if isinstance(state, Phase) else state,
-            "queue": queue,
-            "handler": handler,
-            "label": None if label is None else ":".join(label),
-            "id_prefix": id_prefix,
-            "calendar": calendar,
-            "error": error,
-            "order": order,
-            "limit": str(limit),
-            "cursor": cursor,
-        }
-        given = {name: value for name, value in filters.items() if value is not None}
-        return self.dashboard.tasks(given, after=receipts_of(after), wait_ms=wait_ms if after else 0)
-
-    def free_busy(self, calendars: Sequence[str], start: datetime | int, end: datetime | int) -> FreeBusy:
-        """What is taken of [start, end) in each of these calendars, at most 400 days, from the dashboard.
-
-        Each lies in its own bucket: this is no reservation. Raises InvalidInput, DashboardUnavailable.
-        """
-        from tickstream.ingest.agenda import free_busy
-
-        return free_busy(self.dashboard, calendars, start, end)
-
-    @property
-    def dashboard(self) -> Dashboard:
-        """All that a dashboard answers: `client.dashboard.failures()`, `.running()`, `.forecast()`, …"""
-        with self._lock:
-            if self._dashboard is None:
-                self._dashboard = Dashboard(self._dashboard_url or dashboard_url())
-            return self._dashboard
-
     # ----------------------------------------------------------------- life
 
     def flush(self, timeout: float = FLUSH_S) -> None:
@@ -370,11 +300,9 @@ class Client:
     def _release(self) -> None:
         with self._lock:
             tail, self._tail, self._asking = self._tail, None, None
-            reader, self._dashboard = self._dashboard, None
         if tail is not None:
             tail.close()
-        if reader is not None:
-            reader.close()
+        self.close_dashboard()
 
     def __enter__(self) -> Self:
         return self
