@@ -1,15 +1,21 @@
 """`year`: recurring tasks over many zones through a simulated year, every occurrence held against dateutil.
 
 The engine, its records and its due index on the harness's clock: no broker. dateutil steps each rule on the wall
-clock, and Python's zoneinfo makes instants of that: nothing expected here comes from the expander.
+clock, and Python's zoneinfo makes instants of that: nothing expected here comes from the expander. Tasks know nothing
+of one another, so each processor has its share of them in a harness of its own.
 """
 
 from __future__ import annotations
 
+import argparse
+import multiprocessing
+import os
 import random
+import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from typing import Any, Final, NamedTuple
@@ -60,7 +66,7 @@ class Year(NamedTuple):
     """What a year came to."""
 
     tasks: int
-    zones: int
+    zones: frozenset[str]
     dispatched: int
     wrong: int
     """Dispatched at an instant that was not the task's next one."""
@@ -70,10 +76,10 @@ class Year(NamedTuple):
     """Expected and not dispatched."""
 
 
-def simulate(tasks: int, say: Callable[[str], None], kinds: int = 0) -> Year:
-    """The year, on a fresh harness."""
-    dice = random.Random(_SEED)
-    chosen = [_kind(dice) for _ in range(kinds or min(4_000, max(100, tasks // 4)))]
+def simulate(tasks: int, say: Callable[[str], None], seed: int = _SEED) -> Year:
+    """The year, on a fresh harness. Another seed has other schedules."""
+    dice = random.Random(seed)
+    chosen = [_kind(dice) for _ in range(min(4_000, max(100, tasks // 4)))]
     tick = Harness()
     tick.clock.advance(_ms(datetime(YEAR, 1, 1, tzinfo=UTC)) - tick.clock.wall_ms())
     say(f"{tasks} tasks of {len(chosen)} schedules")
@@ -105,31 +111,63 @@ def simulate(tasks: int, say: Callable[[str], None], kinds: int = 0) -> Year:
         tick.log.clear()
     now = tick.clock.wall_ms()
     missing = sum(bisect_right(kind.expected, now) - turn[task_id] for task_id, kind in kind_of.items())
-    return Year(tasks, len({kind.zone for kind in chosen}), dispatched, wrong, early, skipped, missing)
+    zones = frozenset(kind.zone for kind in chosen)
+    return Year(tasks, zones, dispatched, wrong, early, skipped, missing)
 
 
 def run(bench: Bench) -> Result:
     """The full year, or with --quick the small one."""
-    tasks = SMALL_TASKS if bench.quick else FULL_TASKS
+    tasks = bench.options.tasks or (SMALL_TASKS if bench.quick else FULL_TASKS)
+    processes = bench.options.processes or len(os.sched_getaffinity(0))
     began = time.perf_counter()
-    year = simulate(tasks, bench.say)
+    years = _share(tasks, processes)
     took_s = time.perf_counter() - began
-    wrong = year.wrong + year.early + year.skipped + abs(year.missing)
+    dispatched = sum(year.dispatched for year in years)
+    lost = sum(max(0, year.missing) + year.skipped for year in years)
+    wrong = sum(year.wrong for year in years)
+    early = sum(year.early for year in years)
     return Result(
         metrics={
-            "tasks": year.tasks,
-            "ran": year.dispatched,
-            "early": year.early,
-            "lost": max(0, year.missing) + year.skipped,
-            "duplicates": year.wrong,
+            "tasks": sum(year.tasks for year in years),
+            "ran": dispatched,
+            "early": early,
+            "lost": lost,
+            "duplicates": wrong,
             "year_s": round(took_s, 1),
-            "occurrence_us": round(took_s / max(1, year.dispatched) * 1e6, 1),
+            "occurrence_us": round(took_s / max(1, dispatched) * 1e6, 1),
         },
         floor={},
         ratio={},
-        settings={"year": YEAR, "zones": year.zones, "tzdata": str(tzdata.IANA_VERSION)},
-        ok=wrong == 0,
+        settings={
+            "year": YEAR,
+            "zones": len(frozenset().union(*(year.zones for year in years))),
+            "tzdata": str(tzdata.IANA_VERSION),
+            "processes": processes,
+        },
+        ok=not (lost or wrong or early or any(year.missing for year in years)),
     )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """How much of it, and on how many processors."""
+    parser.add_argument("--tasks", type=int, default=0, help=f"recurring tasks (default {FULL_TASKS})")
+    parser.add_argument("--processes", type=int, default=0, help="default: one a processor")
+
+
+def _share(tasks: int, processes: int) -> list[Year]:
+    """The year of each share, at the same time."""
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        shares = [tasks // processes + (n < tasks % processes) for n in range(processes)]
+        return list(pool.map(_one_share, shares, range(processes)))
+
+
+def _one_share(tasks: int, number: int) -> Year:
+    """In its own process."""
+
+    def say(line: str) -> None:
+        print(f"{number}: {line}", file=sys.stderr, flush=True)
+
+    return simulate(tasks, say, _SEED + number)
 
 
 # --------------------------------------------------------------------------- schedules, and what dateutil says
@@ -206,5 +244,6 @@ BENCHMARK: Final = Benchmark(
     "year",
     "recurring tasks over all zones through a simulated year, every occurrence against dateutil; no broker",
     run,
+    add_options,
     broker=False,
 )

@@ -54,10 +54,13 @@ class MemoryTimers:
         """Take a bucket's outcome over."""
         for task_id, task in outcome.after.items():
             before = outcome.before[task_id]
-            for entry in due_entries(task_id, *before):
-                self._drop(outcome.bucket, entry)
-            for entry in due_entries(task_id, *task):
-                insort(self._due, (entry.at_ms, outcome.bucket, entry))
+            old, new = due_entries(task_id, *before), due_entries(task_id, *task)
+            for entry in old:
+                if entry not in new:
+                    self._drop(outcome.bucket, entry)
+            for entry in new:
+                if entry not in old:
+                    insort(self._due, (entry.at_ms, outcome.bucket, entry))
             was, waits = held_entry(task_id, *before), held_entry(task_id, *task)
             if was is not None:
                 self._held[outcome.bucket, was.gate].remove(was.due)
