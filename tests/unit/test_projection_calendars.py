@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -74,25 +74,37 @@ def logs_of(bookings: tuple[Booking, ...]) -> list[LogWriter]:
     return logs
 
 
-@pytest.fixture(params=["one index", "two shards"])
-def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestClient]:
+KINDS = ("one index", "two shards")
+
+
+@contextmanager
+def dashboard_over(data_dir: Path, kind: str, token: str | None = None) -> Iterator[TestClient]:
+    """A dashboard over BOOKINGS, in one index or over two shards."""
     logs = logs_of(BOOKINGS)
     with ExitStack() as owned:
-        if request.param == "one index":
-            with new_index(tmp_path) as index:
+        if kind == "one index":
+            with new_index(data_dir) as index:
                 fold_in(index, *logs, stamp_ms=STAMP)
-            app = create_app(owned.enter_context(IndexReader(tmp_path)), clock=FixedClock())
+            reader = owned.enter_context(IndexReader(data_dir))
+            app = create_app(reader, clock=FixedClock(), token=token)
         else:
             apps = {}
             for shard, log in enumerate(logs):
                 identity = Identity({"timers": b"t" * 16}, 2, (shard,))
-                with IndexWriter(tmp_path / str(shard), identity) as index:
+                with IndexWriter(data_dir / str(shard), identity) as index:
                     fold_in(index, log, stamp_ms=STAMP)
-                reader = owned.enter_context(IndexReader(tmp_path / str(shard)))
-                apps[f"shard{shard}"] = create_app(reader, clock=FixedClock(), hosts=[f"shard{shard}"])
-            shards = Shards([f"http://{name}" for name in apps], None, Inside(apps))
-            app = create_front(shards, clock=FixedClock())
+                reader = owned.enter_context(IndexReader(data_dir / str(shard)))
+                name = f"shard{shard}"
+                apps[name] = create_app(reader, clock=FixedClock(), hosts=[name], token=token)
+            shards = Shards([f"http://{name}" for name in apps], token, Inside(apps))
+            app = create_front(shards, clock=FixedClock(), token=token)
         yield owned.enter_context(TestClient(app, base_url="http://localhost"))
+
+
+@pytest.fixture(params=KINDS)
+def client(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestClient]:
+    with dashboard_over(tmp_path, request.param) as client:
+        yield client
 
 
 def ask(client: TestClient, what: str, **query: Any) -> dict[str, Any]:

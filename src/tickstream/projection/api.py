@@ -18,10 +18,20 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tickstream.clock import Clock, SystemClock
-from tickstream.errors import IndexNotReady, InvalidInput, InvalidTaskId
+from tickstream.errors import IndexNotReady, InvalidInput, InvalidTaskId, MissingExtra
 from tickstream.model import Receipt, check_task_id
-from tickstream.projection import answers, calendars, charts, failures, installation, parameters, runs
+from tickstream.projection import (
+    answers,
+    calendars,
+    charts,
+    failures,
+    installation,
+    parameters,
+    runs,
+    subscribing,
+)
 from tickstream.projection.application import application
+from tickstream.projection.feed import Validators, feed, validators
 from tickstream.projection.freshness import Freshness, freshness, missing
 from tickstream.projection.problems import Problem, bad_parameter, not_ready, not_visible
 from tickstream.projection.reader import IndexReader, View
@@ -132,6 +142,20 @@ class Dashboard:
         asked = parameters.bookings(request.query_params)
         return await self._answer(request, lambda view, fresh: calendars.bookings(view, asked, fresh))
 
+    async def feed(self, request: Request) -> Response:
+        """A calendar as a file to subscribe to."""
+        calendar = request.path_params["calendar"]
+
+        def look(view: View, fresh: Freshness) -> tuple[Validators, bytes | None]:
+            now = validators(view, calendar, fresh)
+            if now is None:
+                raise subscribing.no_such_calendar(calendar)
+            same = subscribing.not_modified(request.headers, now)
+            return now, None if same else feed(view, calendar, fresh)
+
+        now, file = await run_in_threadpool(self._read, look)
+        return subscribing.answer(calendar, now, file)
+
     async def status(self, _request: Request) -> Response:
         """Everything at a glance."""
         return JSONResponse(await self._make_status())
@@ -166,6 +190,8 @@ class Dashboard:
                 return make(view, freshness(view.positions(), self._clock.wall_ms(), view.of_buckets()))
         except IndexNotReady as error:
             raise not_ready(str(error)) from error
+        except MissingExtra as error:
+            raise Problem(501, "Not installed", str(error)) from error
         except InvalidInput as error:
             raise Problem(400, "Bad request", str(error)) from error
 
@@ -216,6 +242,7 @@ def create_app(
         Route("/api/free-busy", dashboard.free_busy),
         Route("/api/free", dashboard.free),
         Route("/api/bookings", dashboard.bookings),
+        Route(subscribing.ROUTE, dashboard.feed),
         Route("/api/status", dashboard.status),
         Route("/api/stream", dashboard.stream),
     ]

@@ -21,6 +21,7 @@ from starlette.routing import Route
 from tickstream.projection.guard import Guard
 from tickstream.projection.openapi import document
 from tickstream.projection.problems import Problem
+from tickstream.projection.subscribing import Address
 
 PAGE: Final = Path(__file__).parent / "page"
 _TYPES: Final = {
@@ -41,7 +42,8 @@ def application(
     """The application around `routes`; `stopping` is set when the server ends.
 
     `hosts`: names under which it may be called besides loopback's. `token`: then every request
-    under /api/ needs `Authorization: Bearer <token>`; the page's own files hold no data.
+    under /api/ needs `Authorization: Bearer <token>`, and a calendar's feed that or its own key; the page's
+    own files hold no data.
     """
 
     @contextlib.asynccontextmanager
@@ -50,7 +52,13 @@ def application(
         stopping.set()
 
     app = Starlette(
-        routes=[*routes, Route("/openapi.json", _openapi), Route("/", _page), Route("/{name:path}", _page)],
+        routes=[
+            *routes,
+            Route("/api/feed", Address(token).feed),
+            Route("/openapi.json", _openapi),
+            Route("/", _page),
+            Route("/{name:path}", _page),
+        ],
         middleware=[Middleware(Guard, hosts=tuple(hosts), token=token)],
         exception_handlers={Problem: _problem, HTTPException: _refused, Exception: _failed},
         lifespan=lifespan,

@@ -108,6 +108,9 @@ SCHEMAS: Final = {
         cursor=CURSOR,
         **FRESH,
     ),
+    "Feed": record(
+        path={**TEXT, "description": "on this server; bears the feed's own key where a token is asked for"}
+    ),
     "Bookings": record(
         calendar=TEXT,
         bookings=array(

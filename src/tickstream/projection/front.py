@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tickstream.clock import Clock, SystemClock
-from tickstream.projection import merge, merge_calendars, parameters
+from tickstream.projection import merge, merge_calendars, parameters, subscribing
 from tickstream.projection.application import application
 from tickstream.projection.problems import Problem
 from tickstream.projection.stream import StatusCache, events
@@ -29,6 +29,8 @@ _ANSWER_S: Final = 10.0
 """How long a shard's answer may take beyond the wait that was asked for."""
 
 Pairs = list[tuple[str, str]]
+_CONDITIONS: Final = ("if-none-match", "if-modified-since")
+_OF_FEED: Final = ("content-type", "content-disposition", "etag", "last-modified", "cache-control")
 
 
 class Shards:
@@ -64,6 +66,16 @@ class Shards:
         )
         self._buckets = _whole([str(client.base_url) for client in self._clients], answers)
         return list(answers)
+
+    async def feed(self, path: str, headers: Mapping[str, str]) -> httpx.Response | None:
+        """The file of the shard that has the calendar; None: none has. Raises Problem when one does not answer."""
+        try:
+            answers = await asyncio.gather(
+                *(client.get(path, headers=headers, timeout=_ANSWER_S) for client in self._clients)
+            )
+        except httpx.HTTPError as error:
+            raise _incomplete(f"a shard did not answer ({error or type(error).__name__})") from error
+        return next((a for a in answers if a.status_code != httpx.codes.NOT_FOUND), None)
 
     def _concerns(self, shard: int, receipt: str) -> bool:
         """Whether the shard can tell: it has the bucket, or nobody has and it may say so."""
@@ -173,6 +185,7 @@ class Front:
         """Every question of the API."""
         return [
             *(Route(path, self._endpoint(merged)) for path, merged in _ROUTES.items()),
+            Route(subscribing.ROUTE, self._feed),
             Route("/api/status", self._at_a_glance),
             Route("/api/stream", self._stream),
         ]
@@ -184,6 +197,14 @@ class Front:
             return JSONResponse(merged(answers, request.query_params))
 
         return endpoint
+
+    async def _feed(self, request: Request) -> Response:
+        conditions = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
+        answer = await self._shards.feed(request.scope["raw_path"].decode("ascii"), conditions)
+        if answer is None:
+            raise subscribing.no_such_calendar(request.path_params["calendar"])
+        headers = {name: answer.headers[name] for name in _OF_FEED if name in answer.headers}
+        return Response(answer.content, answer.status_code, headers=headers)
 
     async def _make_status(self) -> dict[str, Any]:
         return merge.status(await self._shards.ask("/api/status", []))

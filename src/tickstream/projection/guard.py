@@ -12,12 +12,14 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tickstream.projection.feed import feed_key
 from tickstream.projection.problems import Problem
+from tickstream.projection.subscribing import calendar_of
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _HEADERS: Final = {
@@ -74,9 +76,15 @@ class Guard:
             )
             problem.headers["Allow"] = "GET, HEAD"
             return problem
-        if self._token is not None and scope["path"].startswith("/api/"):
+        calendar = calendar_of(scope["path"])
+        if self._token is not None and (scope["path"].startswith("/api/") or calendar is not None):
             given = headers.get("authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            known = hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode())
+            if not known and calendar is not None:
+                # Programs that subscribe to calendars send no header: theirs is a key for this one feed.
+                (key, *_) = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])
+                known = hmac.compare_digest(key.encode(), feed_key(self._token, calendar).encode())
+            if not known:
                 problem = Problem(401, "Token needed", "send the header Authorization: Bearer <token>")
                 problem.headers["WWW-Authenticate"] = "Bearer"
                 return problem

@@ -90,18 +90,24 @@ def _span(steps: list[Step], *, required: bool) -> list[dict[str, Any]]:
     ]
 
 
+_PROBLEMS: Final = {
+    code: {"description": said, "content": {"application/problem+json": {"schema": ref("Problem")}}}
+    for code, said in {
+        "400": "a parameter is wrong",
+        "401": "a token is asked for, and was not sent",
+        "404": "there is none",
+        "501": "the server lacks the extra `calendar`",
+        "503": "no index yet",
+        "504": "`after` not reached; carries position",
+    }.items()
+}
+
+
 def _get(
     summary: str, schema: str, parameters: list[dict[str, Any]], *, fresh: bool = True
 ) -> dict[str, Any]:
     """One path. `fresh`: it understands `after=`."""
     errors = ("400", "401", "503", "504") if fresh else ("401", "503")
-    said = {
-        "400": "a parameter is wrong",
-        "401": "a token is asked for, and was not sent",
-        "503": "no index yet",
-        "504": "`after` not reached; carries position",
-    }
-    problem = {"application/problem+json": {"schema": ref("Problem")}}
     return {
         "get": {
             "summary": summary,
@@ -111,7 +117,7 @@ def _get(
                     "description": "the answer",
                     "content": {"application/json": {"schema": ref(schema)}},
                 },
-                **{code: {"description": said[code], "content": problem} for code in errors},
+                **{code: _PROBLEMS[code] for code in errors},
             },
         }
     }
@@ -190,6 +196,18 @@ def _calendar_paths() -> dict[str, Any]:
         _query("end", _INSTANT, f"at most {days} days later; default: a week"),
     ]
     length = {"type": "integer", "minimum": 1, "maximum": MAX_SPAN_MS}
+    feed = _get("Where a calendar's feed lies, to subscribe to it", "Feed", [one], fresh=False)
+    feed["get"]["responses"]["400"] = _PROBLEMS["400"]
+    path = {"name": "calendar", "in": "path", "required": True, "schema": {**_TEXT, "minLength": 1}}
+    key = _query("key", _TEXT, "the feed's own key, in place of the token")
+    file = _get(
+        "A calendar as an iCalendar file; 304 where it has not changed", "Feed", [path, key], fresh=False
+    )
+    file["get"]["responses"] |= {
+        "200": {"description": "the file", "content": {"text/calendar": {"schema": _TEXT}}},
+        "304": {"description": "If-None-Match or If-Modified-Since says that it is known"},
+        **{code: _PROBLEMS[code] for code in ("400", "404", "501")},
+    }
     return {
         "/api/calendars": _get(
             "The calendars that have events",
@@ -223,6 +241,8 @@ def _calendar_paths() -> dict[str, Any]:
                 _limit(10, MAX_SLOTS, "gaps"),
             ],
         ),
+        "/api/feed": feed,
+        "/calendars/{calendar}.ics": file,
         "/api/bookings": _get(
             "A calendar's events as they are kept, by uid",
             "Bookings",

@@ -194,6 +194,12 @@ def free(given: QueryParams, now_ms: int) -> Asked:
     return asked._replace(least_ms=least, limit=_number(given, "limit", 10, 1, MAX_SLOTS))
 
 
+def feed(given: QueryParams) -> str:
+    """The calendar whose feed /api/feed names. Raises Problem (400)."""
+    _known(given, frozenset({"calendar"}))
+    return _calendars(given, 1)[0]
+
+
 def bookings(given: QueryParams) -> Asked:
     """What /api/bookings looks at. Raises Problem (400)."""
     _known(given, FRESH | {"calendar", "limit", "cursor"})

@@ -29,12 +29,20 @@ PRODUCT: Final = "-//tickstream//calendar//EN"
 
 
 def write_calendar(
-    events: Iterable[Event], *, stamp_ms: int, name: str = "", zone: str | None = None
+    events: Iterable[Event], *, stamp_ms: int, name: str = "", zone: str | None = None, refresh_s: int = 0
 ) -> bytes:
-    """A VCALENDAR of all these events, with the VTIMEZONEs that they need. `stamp_ms`: ms, UTC."""
+    """A VCALENDAR of all these events, with the VTIMEZONEs that they need. `stamp_ms`: ms, UTC.
+
+    `refresh_s`: it is a feed, and may be asked for again after so many seconds.
+    """
     calendar = Calendar()
     calendar.add("PRODID", PRODUCT)
     calendar.add("VERSION", "2.0")
+    if refresh_s:
+        calendar.add("METHOD", "PUBLISH")
+        # RFC 7986, 5.7, and what older programs read.
+        calendar.add("REFRESH-INTERVAL", timedelta(seconds=refresh_s), parameters={"VALUE": "DURATION"})
+        calendar.add("X-PUBLISHED-TTL", Length(ms=refresh_s * 1_000).iso())
     if name:
         calendar.add("X-WR-CALNAME", name)
     if zone:
