@@ -95,6 +95,18 @@ class Evidence:
         self.names = names
         self.buckets = buckets
         self._work_topic = names.work(queue)
+        self._timers_topic, self._history_topic = names.timers, names.history
+        self._commands_topic, self._reports_topic = names.commands, names.reports
+        self._verdicts_topic = names.verdicts
+        self._topics = (
+            names.commands,
+            names.reports,
+            names.timers,
+            self._work_topic,
+            names.history,  # after the work that it ends
+            names.verdicts,
+        )
+        self._logs: list[Partition] = []
         self.commands: dict[int, list[Sent]] = defaultdict(list)
         self.reports: dict[int, list[Said]] = defaultdict(list)
         self.works: list[Out] = []
@@ -108,19 +120,12 @@ class Evidence:
 
     def grow(self, broker: Broker) -> None:
         """Take in what has become stable."""
-        names = self.names
-        for topic in (
-            names.commands,
-            names.reports,
-            names.timers,
-            self._work_topic,
-            names.history,
-            names.verdicts,
-        ):
-            number = 0
-            while (partition := broker.partitions.get((topic, number))) is not None:
-                self._grow(topic, partition)
-                number += 1
+        if not self._logs:
+            by_topic = sorted(broker.partitions.values(), key=lambda p: p.number)
+            self._logs = [p for topic in self._topics for p in by_topic if p.topic == topic]
+        for partition in self._logs:
+            if self._read[partition.topic, partition.number] < partition.stable:
+                self._grow(partition.topic, partition)
 
     def pending(self, broker: Broker) -> list[str]:
         """What is still to be done, by the logs alone."""
@@ -142,8 +147,6 @@ class Evidence:
     def _grow(self, topic: str, partition: Partition) -> None:
         place = (topic, partition.number)
         start, stable = self._read[place], partition.stable
-        if start >= stable:
-            return
         self._read[place] = stable
         for record in partition.archive[start:stable]:
             if record.control or record.aborted:
@@ -152,24 +155,23 @@ class Evidence:
             self._add(topic, partition.number, record)
 
     def _add(self, topic: str, partition: int, record: Record) -> None:
-        names = self.names
-        if topic == names.timers:
+        if topic == self._timers_topic:
             self._timers(partition, record)
-        elif topic == names.commands:
+        elif topic == self._commands_topic:
             batch = decode_batch(record.value)
             self.commands[partition] += [
                 Sent(partition, record.offset, item, command, record)
                 for item, command in enumerate(batch.commands)
             ]
-        elif topic == names.reports:
+        elif topic == self._reports_topic:
             spoken = decode_reports(record.value)
             self.reports[partition] += [Said(record.offset, r, spoken.worker, record) for r in spoken.reports]
-        elif topic == names.history:
+        elif topic == self._history_topic:
             history = decode_history(record.value)
             self.ends.append(End(partition, history, record))
             if history.outcome in FATES:
                 self._unended.discard((history.task_id, history.occurrence_ts))
-        elif topic == names.verdicts:
+        elif topic == self._verdicts_topic:
             self.verdicts += decode_verdicts(record.value).verdicts
         else:
             work = decode_work(record.value)

@@ -119,8 +119,8 @@ class GateTurn:
     def __init__(self, gates: Gates, now_ms: int) -> None:
         self._gates = gates
         self._now_ms = now_ms
-        self._moved: Counter[str] = Counter()
-        self._started: Counter[str] = Counter()
+        self._moved: dict[str, int] = {}
+        self._started: dict[str, int] = {}
         self._held: set[str] = set()
         self._set: dict[str, QueueState] = {}
 
@@ -176,14 +176,14 @@ class GateTurn:
 
     def dispatched(self, queue: str) -> None:
         """The first attempt of an occurrence goes out."""
-        self._started[queue] += 1
+        self._started[queue] = self._started.get(queue, 0) + 1
 
     def moved(self, before: TaskState | None, after: TaskState | None) -> None:
         """A task changed: places taken and left."""
         for place in places(before):
-            self._moved[place] -= 1
+            self._moved[place] = self._moved.get(place, 0) - 1
         for place in places(after):
-            self._moved[place] += 1
+            self._moved[place] = self._moved.get(place, 0) + 1
         if after is not None and after.extras.held:
             self._held.add(after.extras.held)
 
@@ -206,8 +206,8 @@ class GateTurn:
                 gates.spread[queue] = Spread(max(0.0, left), self._now_ms)
         gates.queues.update(self._set)
         gates.waiting |= self._held
-        gates.running.update(self._moved)
-        for place in self._moved:
+        for place, by in self._moved.items():
+            gates.running[place] += by
             if gates.running[place] <= 0:
                 del gates.running[place]
 
@@ -223,7 +223,7 @@ class GateTurn:
         return self.room(queue_gate(queue)) > 0
 
     def _running(self, gate: str) -> int:
-        return self._gates.running.get(gate, 0) + self._moved[gate]
+        return self._gates.running.get(gate, 0) + self._moved.get(gate, 0)
 
     def _tokens(self, queue: str, limits: QueueLimits) -> float:
-        return self._gates.tokens(queue, self._now_ms, limits) - self._started[queue]
+        return self._gates.tokens(queue, self._now_ms, limits) - self._started.get(queue, 0)

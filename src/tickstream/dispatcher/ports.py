@@ -6,11 +6,12 @@ kafka_log.py carries them out on a broker; a simulator can carry them out on a s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import NamedTuple, Protocol
 
+from tickstream.model import Term
 
-class Side(Enum):
+
+class Side(Term):
     """One of a lane's two producers."""
 
     A = "a"
@@ -22,7 +23,7 @@ class Side(Enum):
         return Side.B if self is Side.A else Side.A
 
 
-class Input(Enum):
+class Input(Term):
     """The two kinds of input partition of a bucket."""
 
     COMMANDS = "commands"

@@ -64,7 +64,8 @@ class TakeOver:
     @property
     def behind(self) -> tuple[int, ...]:
         """Buckets that are still being restored, by `more`."""
-        return tuple(sorted(self._restorer.readings))
+        readings = self._restorer.readings
+        return tuple(sorted(readings)) if readings else ()
 
     def steps(self) -> Generator[str, None, dict[int, OwnedBucket]]:
         """Take over; returns the buckets that are active. Raises LaneLost.

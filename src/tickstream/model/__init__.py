@@ -66,6 +66,7 @@ from tickstream.model.tasks import (
     TaskSpec,
     TaskState,
 )
+from tickstream.model.terms import Term
 from tickstream.model.times import NEVER
 
 __all__ = [
@@ -119,6 +120,7 @@ __all__ = [
     "SignalKind",
     "TaskSpec",
     "TaskState",
+    "Term",
     "Verb",
     "Verdict",
     "VerdictKind",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Final, NamedTuple
+
+from tickstream.model.terms import Term
 
 RECENT_COMMANDS: Final = 8
 """How many answered commands a task remembers beside the one that made its definition."""
 
 
-class VerdictKind(Enum):
+class VerdictKind(Term):
     """The answers to a command."""
 
     SCHEDULED = "SCHEDULED"

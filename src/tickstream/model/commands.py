@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from tickstream.model.queues import QueueLimits
 from tickstream.model.recurring import Recurrence
+from tickstream.model.terms import Term
 from tickstream.model.times import NEVER
 
 DEFAULT_QUEUE: Final = "default"
@@ -46,7 +47,7 @@ class Receipt(NamedTuple):
         return cls(*map(int, parts))
 
 
-class Verb(Enum):
+class Verb(Term):
     """What a command asks for."""
 
     SCHEDULE = "SCHEDULE"

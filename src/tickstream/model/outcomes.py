@@ -9,6 +9,7 @@ from tickstream.clock import iso_utc
 from tickstream.model.answers import VerdictKind
 from tickstream.model.commands import Receipt, Rev
 from tickstream.model.tasks import Outcome
+from tickstream.model.terms import Term
 from tickstream.model.times import NEVER
 
 
@@ -39,7 +40,7 @@ NO_RETRY: Final = -2
 """As a report's retry_ms: give the work up."""
 
 
-class ReportKind(Enum):
+class ReportKind(Term):
     """What a worker says of a run."""
 
     CLAIMED = "CLAIMED"

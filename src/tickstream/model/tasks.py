@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from tickstream.model.answers import RecentCommand, VerdictKind
 from tickstream.model.commands import Rev
+from tickstream.model.terms import Term
 from tickstream.model.times import NEVER
 
 
-class Outcome(Enum):
+class Outcome(Term):
     """How an occurrence, or (ATTEMPT_FAILED, LEASE_EXPIRED) one attempt of it, ended."""
 
     SUCCEEDED = "SUCCEEDED"
@@ -71,7 +72,7 @@ class TaskSpec(NamedTuple):
     """What that command was answered, for a re-send of it."""
 
 
-class Phase(Enum):
+class Phase(Term):
     """Where a task or one of its occurrences stands, derived from its TaskState.
 
     Of a task with anything in flight the answer is DISPATCHED; RUNNING and RETRYING tell runs apart.

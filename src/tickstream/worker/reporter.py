@@ -112,10 +112,14 @@ class Reporter:
 
     def wait_s(self) -> float | None:
         """How long nothing is to be done but to take in reports, seconds; None: for ever."""
-        wait_s = self._outbox.wait_s(self._clock.monotonic())
+        wait_s = self.next_send_s()
         if self._in_flight:
             return _SERVE_S if wait_s is None else min(wait_s, _SERVE_S)
         return wait_s
+
+    def next_send_s(self) -> float | None:
+        """How long nothing is to be sent, seconds; None: for ever. For who hears of deliveries by itself."""
+        return self._outbox.wait_s(self._clock.monotonic())
 
     def _collect(self, wait_s: float | None) -> bool:
         """Move what has arrived to the outbox, waiting for the first; whether `close` was called."""

@@ -70,6 +70,12 @@ class Fold:
         """decided_ms of the oldest Work record that is still in each partition."""
         self._sink = sink
         self._bucket_of_key = bucket_of_key
+        self._commands_topic, self._reports_topic, self._timers_topic = (
+            names.commands,
+            names.reports,
+            names.timers,
+        )
+        self._history_topic, self._dead_letter_topic = names.history, names.dead_letter
 
     def skip(self, topic: str) -> None:
         """Count a record that could not be read."""
@@ -83,16 +89,15 @@ class Fold:
         In `dead-letter` that says no more than: this is no command.
         """
         self.records[topic] = self.records.get(topic, 0) + 1
-        names = self.names
-        if topic == names.commands:
+        if topic == self._commands_topic:
             self._commands(partition, offset, at_ms, value)
-        elif topic == names.reports:
+        elif topic == self._reports_topic:
             self._reports(partition, offset, value)
-        elif topic == names.timers:
+        elif topic == self._timers_topic:
             self._timers(partition, offset, at_ms, key, value)
-        elif topic == names.history:
+        elif topic == self._history_topic:
             self._history(partition, offset, value)
-        elif topic == names.dead_letter:
+        elif topic == self._dead_letter_topic:
             self._dead_letter(partition, offset, value)
         else:
             self._work(topic, partition, offset, value)

@@ -59,7 +59,7 @@ class SimClient:
         self._by_id: dict[bytes, Asked] = {}
         self._read = 0
         world.start(process)
-        broker.partitions[names.verdicts, reply].watchers.add(self._hear_soon)
+        broker.partitions[names.verdicts, reply].watch(self._hear_soon)
 
     def send(self, commands: Sequence[Command], *, waits: bool) -> None:
         """Send commands, those of one bucket in one message."""
@@ -136,7 +136,8 @@ class SimClient:
             for verdict in batch.verdicts:
                 if (entry := self._by_id.get(verdict.command_id)) is not None:
                     entry.verdicts.append(verdict)
-                    self._world.tell(self.process.name, f"hears: {verdict}")
+                    if self._world.trace is not None:
+                        self._world.tell(self.process.name, f"hears: {verdict}")
 
 
 __all__ = ["NEVER", "Asked", "SimClient"]

@@ -34,6 +34,8 @@ from tickstream.testing.sim.world import MS, SECOND, Process, World
 from tickstream.topics import TopicNames
 
 _TICK_US: Final = 100 * MS
+_STEP_US: Final = 59
+"""Longest time between two points that no call lies between."""
 _STOP_US: Final = 5 * SECOND
 """How long a process waits for a lane that is to stop, as process.py does."""
 
@@ -242,7 +244,7 @@ class LaneThread:
         if waiter.wait_us and not waiter.busy_us:
             self._idle = True
             return waiter.wait_us
-        return waiter.busy_us + self.owner.dice.rng.randrange(1, 60)
+        return waiter.busy_us + 1 + int(process.rng.random() * _STEP_US)
 
     def _end(self) -> None:
         self._ended = True

@@ -15,6 +15,8 @@ from tickstream.testing.sim.world import MS, SECOND, World
 QUICK_US: Final = (40, 120, 300, 800, 2_000)
 """A call's usual time."""
 SLOW_US: Final = (10 * MS, 40 * MS, 150 * MS, 600 * MS)
+INIT_US: Final = (1 * MS, 60 * MS, 250 * MS, 560 * MS)
+"""What the coordinator takes for an `init`: as measured, the more the more it has to abort."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,15 @@ class Dice:
 
     def delay(self) -> int:
         """How long a call takes, µs."""
-        if self.hit(self.now.slow):
-            return self.rng.choice(SLOW_US)
-        return self.rng.choice(QUICK_US)
+        # One throw for both questions: this is asked more often than anything else.
+        luck, slow = self.rng.random(), 0.0 if self.world.calm else self.rates.slow
+        if luck < slow:
+            return SLOW_US[int(luck / slow * len(SLOW_US))]
+        return QUICK_US[int((luck - slow) / (1 - slow) * len(QUICK_US))]
+
+    def init(self) -> int:
+        """How long the coordinator is busy with an `init`, µs."""
+        return MS if self.world.calm else self.rng.choice(INIT_US)
 
     def later(self) -> int:
         """When a request that its sender gave up on arrives after all, µs."""

@@ -96,7 +96,7 @@ class SimConsumer:
         self._assigned(self, self._places(partitions))
         for number in partitions:
             self._at[number] = self._group.committed.get(number, 0)
-            self._broker.partitions[self._topic, number].watchers.add(self._wake)
+            self._broker.partitions[self._topic, number].watch(self._wake)
         self._wake()
 
     def on_revoke(self, partitions: list[int], done: Callable[[], None]) -> None:
@@ -129,7 +129,7 @@ class SimConsumer:
         for number in partitions:
             self._at.pop(number, None)
             self._paused.discard(number)
-            self._broker.partitions[self._topic, number].watchers.discard(self._wake)
+            self._broker.partitions[self._topic, number].unwatch(self._wake)
 
     # ------------------------------------------------------------------ what the reader calls
 
@@ -145,6 +145,8 @@ class SimConsumer:
             if number in self._paused or len(found) >= limit:
                 continue
             partition = self._broker.partitions[self._topic, number]
+            if at == partition.stable:
+                continue
             try:
                 records, self._at[number] = partition.read(at, limit - len(found))
             except OutOfRange:

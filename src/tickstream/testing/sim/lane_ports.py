@@ -27,10 +27,6 @@ class Waiter:
     wait_us: int = 0
     """Longest wait for something to arrive, 0: it does not wait."""
 
-    def spend(self, us: int) -> None:
-        """A call takes that long."""
-        self.busy_us += us
-
 
 @dataclass(slots=True)
 class Site:
@@ -44,7 +40,7 @@ class Site:
 
     def call(self) -> None:
         """Any call to the broker."""
-        self.waiter.spend(self.dice.delay())
+        self.waiter.busy_us += self.dice.delay()
 
 
 @dataclass(slots=True)
@@ -75,6 +71,7 @@ class SimTransactions:
     def init(self, side: Side) -> None:
         site = self._site
         site.call()
+        site.waiter.busy_us += site.dice.init()
         lost = site.dice.hit(site.dice.now.init_lost)
         if lost and site.dice.rng.random() < 0.5:
             raise LaneLost("init timed out")
@@ -164,21 +161,31 @@ class SimTransactions:
         del transaction.unsent[:count]
 
 
+@dataclass(slots=True, eq=False)
+class _Cursor:
+    """One input partition, and how far it is read."""
+
+    source: Input
+    bucket: int
+    partition: Partition
+    at: int
+
+
 class SimInputs:
     """`commands` and `reports` of a lane, read read_committed."""
 
     def __init__(self, site: Site, wake: Callable[[], None]) -> None:
         self._site = site
         self._wake = wake
-        self._at: dict[tuple[Input, int], int] = {}
+        self._cursors: list[_Cursor] = []
         self._epoch = 0
-        topics = {Input.COMMANDS: site.names.commands, Input.REPORTS: site.names.reports}
-        self._topics = topics
+        self._topics = {Input.COMMANDS: site.names.commands, Input.REPORTS: site.names.reports}
 
     def assign(self, positions: Mapping[tuple[Input, int], tuple[int, int]]) -> None:
-        for place, (offset, _) in positions.items():
-            self._at[place] = offset
-            self._partition(place).watchers.add(self._wake)
+        for (source, bucket), (offset, _) in positions.items():
+            partition = self._site.broker.partitions[self._topics[source], bucket]
+            self._cursors.append(_Cursor(source, bucket, partition, offset))
+            partition.watch(self._wake)
 
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
         dice = self._site.dice
@@ -186,13 +193,16 @@ class SimInputs:
         if partial:
             limit = min(limit, dice.rng.choice((1, 2, 5)))
         found: list[InputRecord] = []
-        for (source, bucket), at in list(self._at.items()):
+        for cursor in self._cursors:
+            at, partition = cursor.at, cursor.partition
+            if at == partition.stable and at >= partition.start:
+                continue  # read to the end, as most are
+            source, bucket = cursor.source, cursor.bucket
             try:
-                records, position = self._partition((source, bucket)).read(at, limit - len(found))
+                records, cursor.at = partition.read(at, limit - len(found))
             except OutOfRange as error:
-                del self._at[source, bucket]
+                self._cursors.remove(cursor)
                 raise BucketStopped(bucket, str(error)) from error
-            self._at[source, bucket] = position
             found += [InputRecord(source, bucket, r.offset, self._epoch, r.at_ms, r.value) for r in records]
             if len(found) >= limit:
                 break
@@ -203,16 +213,12 @@ class SimInputs:
         return found
 
     def positions(self) -> Mapping[tuple[Input, int], int]:
-        return dict(self._at)
+        return {(cursor.source, cursor.bucket): cursor.at for cursor in self._cursors}
 
     def close(self) -> None:
         """Stop listening."""
-        for place in self._at:
-            self._partition(place).watchers.discard(self._wake)
-
-    def _partition(self, place: tuple[Input, int]) -> Partition:
-        source, bucket = place
-        return self._site.broker.partitions[self._topics[source], bucket]
+        for cursor in self._cursors:
+            cursor.partition.unwatch(self._wake)
 
 
 class SimChangelog:
@@ -227,7 +233,7 @@ class SimChangelog:
         for bucket, offset in offsets.items():
             partition = self._partition(bucket)
             self._at[bucket] = partition.start if offset == NEVER else offset
-            partition.watchers.add(self._wake)
+            partition.watch(self._wake)
 
     def read(self, timeout_s: float, limit: int) -> Sequence[LogRecord]:
         dice = self._site.dice
@@ -248,7 +254,7 @@ class SimChangelog:
 
     def done(self, bucket: int) -> None:
         self._at.pop(bucket, None)
-        self._partition(bucket).watchers.discard(self._wake)
+        self._partition(bucket).unwatch(self._wake)
 
     def close(self) -> None:
         for bucket in list(self._at):

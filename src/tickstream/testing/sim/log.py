@@ -54,7 +54,18 @@ class Record:
 class Partition:
     """One partition. `start`: first offset there is; `end`: the next one (the high watermark)."""
 
-    __slots__ = ("_offsets", "archive", "end", "number", "open", "records", "start", "topic", "watchers")
+    __slots__ = (
+        "_offsets",
+        "archive",
+        "end",
+        "number",
+        "open",
+        "records",
+        "stable",
+        "start",
+        "topic",
+        "watchers",
+    )
 
     def __init__(self, topic: str, number: int) -> None:
         self.topic = topic
@@ -67,13 +78,10 @@ class Partition:
         """Everything ever appended, compacted away or not: for the auditor."""
         self.open: dict[int, int] = {}
         """pid → first offset of its transaction here that has no marker yet."""
-        self.watchers: set[Callable[[], None]] = set()
-        """Called when something becomes visible."""
-
-    @property
-    def stable(self) -> int:
+        self.stable = 0
         """The last stable offset: a read_committed reader sees nothing from here on."""
-        return min(self.open.values(), default=self.end)
+        self.watchers: dict[Callable[[], None], None] = {}
+        """Called when something becomes visible, in the order in which they came."""
 
     def append(self, record: Record) -> int:
         """Put a record at the end; its offset."""
@@ -90,10 +98,20 @@ class Partition:
                         other.aborted = True
         elif record.txn is not None:
             self.open.setdefault(record.pid, record.offset)
-        if not self.open or record.control:
-            for watcher in list(self.watchers):
+        stable = min(self.open.values()) if self.open else self.end
+        if stable != self.stable:
+            self.stable = stable
+            for watcher in tuple(self.watchers):
                 watcher()
         return record.offset
+
+    def watch(self, told: Callable[[], None]) -> None:
+        """Have `told` called from now on, once for each change."""
+        self.watchers[told] = None
+
+    def unwatch(self, told: Callable[[], None]) -> None:
+        """No longer."""
+        self.watchers.pop(told, None)
 
     def read(self, offset: int, limit: int, *, committed: bool = True) -> tuple[list[Record], int]:
         """Up to `limit` records from `offset`, and the position after them.
@@ -104,6 +122,8 @@ class Partition:
         if not self.start <= offset <= self.end:
             raise OutOfRange(f"{self.topic}[{self.number}]: {offset} lies outside [{self.start}, {self.end}]")
         bound = self.stable if committed else self.end
+        if offset >= bound:
+            return [], offset
         found: list[Record] = []
         records = self.records
         for index in range(bisect_left(self._offsets, offset), len(records)):
@@ -115,7 +135,7 @@ class Partition:
             if len(found) == limit:
                 return found, found[-1].offset + 1
             found.append(record)
-        return found, max(offset, bound)
+        return found, bound
 
     def compact(self, upto: int) -> int:
         """Drop what a later committed record of the same key replaces, below `upto`; how many.

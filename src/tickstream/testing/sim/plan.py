@@ -85,7 +85,7 @@ def make_plan(seed: int) -> Plan:
     rng = random.Random(f"{seed}/plan")
     buckets, lanes = rng.choice(LAYOUTS)
     dispatchers, workers = rng.choice((2, 2, 3)), 2
-    heal_us = rng.randrange(4, 8) * SECOND
+    heal_us = rng.randrange(3, 7) * SECOND
     processes = dispatchers + workers + 1
     skew = rng.choice((0, 0, 30, 400))
     return Plan(
@@ -111,7 +111,7 @@ def make_plan(seed: int) -> Plan:
 
 def _asks(rng: random.Random, heal_us: int) -> tuple[Ask, ...]:
     ids = iter(range(1, 10_000))
-    tasks = [f"t{n}" for n in range(rng.randrange(8, 15))]
+    tasks = [f"t{n}" for n in range(rng.randrange(4, 11))]
     asks: list[Ask] = []
     for task in tasks:
         at = rng.randrange(heal_us * 3 // 4)

@@ -102,6 +102,8 @@ class SimProjection:
         timers, _ = self._topics
         dice = self._dice
         for (topic, bucket), at in self._at.items():
+            if at == self._broker.partitions[topic, bucket].stable:
+                continue
             limit = dice.rng.choice((1, 4, 1_000)) if dice.hit(dice.now.partial) else 1_000
             records, self._at[topic, bucket] = self._broker.partitions[topic, bucket].read(at, limit)
             buffer = self._buffers[bucket]

@@ -277,7 +277,7 @@ class SimWorker:
         if self._dies_at("reports"):
             return
         self.reporter.turn(0.0)
-        wait_s = self.reporter.wait_s()
+        wait_s = self.reporter.next_send_s()
         if wait_s is not None:
             self._report_in(max(1, int(wait_s * SECOND)))
 

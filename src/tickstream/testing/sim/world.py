@@ -96,8 +96,10 @@ class World:
         heappush(self._heap, (when if when > self.now else self.now, self._made, process, life, do))
 
     def after(self, delay: int, process: Process | None, do: Callable[[], None]) -> None:
-        """The same, counted from now."""
-        self.at(self.now + delay, process, do)
+        """The same, counted from now. `delay` is not negative."""
+        self._made += 1
+        life = process.life if process is not None else 0
+        heappush(self._heap, (self.now + delay, self._made, process, life, do))
 
     def pass_over(self, delay: int) -> bool:
         """Let `delay` pass here and now, if nothing else happens meanwhile; else nothing has changed."""
@@ -107,9 +109,10 @@ class World:
         self.now = at
         return True
 
-    def step(self, until: int) -> bool:
-        """Let the next event before `until` happen; False when there is none, and `until` is reached."""
-        heap, self._until = self._heap, until
+    def run(self, until: int) -> None:
+        """Let everything before `until` happen. An event may do so itself: others then happen within it."""
+        heap, outer = self._heap, self._until
+        self._until = until
         while heap and heap[0][0] <= until:
             when, made, process, life, do = heappop(heap)
             if process is not None:
@@ -118,16 +121,12 @@ class World:
                 if process.paused_until > when:
                     heappush(heap, (process.paused_until, made, process, life, do))
                     continue
-            self.now = max(self.now, when)
+            if when > self.now:
+                self.now = when
             do()
-            return True
-        self.now = max(self.now, until)
-        return False
-
-    def run(self, until: int) -> None:
-        """Let everything before `until` happen."""
-        while self.step(until):
-            pass
+        self._until = outer
+        if until > self.now:
+            self.now = until
 
     # ------------------------------------------------------------------ processes
 
