@@ -9,7 +9,7 @@ from tests.sim.mutant_run import try_mutant
 from tests.sim.mutation import MUTANTS, Mutant
 from tests.sim.run import quiet
 
-SEEDS = 30
+SEEDS = 60
 QUICK = {
     "init on b fences nobody",
     "the store is written before the commit",
