@@ -86,6 +86,13 @@ class LayoutMismatch(TickstreamError):
     """The topics are not the ones this process was told of, or do not agree with each other."""
 
 
+class UnknownTask(TickstreamError):
+    """Nothing is known of the task that was asked for."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"there is no task {task_id!r}, or it has ended, and its rule with it")
+
+
 # --------------------------------------------------------------------------- the cluster
 
 

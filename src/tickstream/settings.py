@@ -57,6 +57,16 @@ class Settings:
         return cls(bootstrap, env.get("TICKSTREAM_PREFIX", "tickstream."), extra, format_write)
 
 
+def chosen(settings: Settings | None, bootstrap: str | None, prefix: str | None) -> Settings:
+    """`settings`, or those of the environment with what is given in their place. Raises InvalidInput."""
+    if settings is not None:
+        if bootstrap is not None or prefix is not None:
+            raise InvalidInput("give either settings, or bootstrap= and prefix=, not both")
+        return settings
+    found = Settings(bootstrap) if bootstrap is not None else Settings.from_env()
+    return found if prefix is None else Settings(found.bootstrap, prefix, found.kafka)
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     """What the engine's decisions depend on besides their inputs."""

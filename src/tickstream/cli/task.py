@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tickstream.cli import recurring, standing
+from tickstream.cli import backfill, recurring, standing
 from tickstream.cli.attendance import attendance
 from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, TaskId, Wait, settings_from
 from tickstream.cli.output import Output
@@ -175,6 +175,7 @@ app.command()(standing.reschedule)
 app.command()(standing.trigger)
 app.command()(standing.pause)
 app.command()(standing.resume)
+app.command()(backfill.backfill)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, Self, TypeVar, Unpack, overl
 from tickstream.clock import Clock, SystemClock
 from tickstream.errors import InvalidInput
 from tickstream.ingest.acknowledgements import Acknowledgements, Room
+from tickstream.ingest.backfill import MOST_BACKFILLED, Backfilled
 from tickstream.ingest.bulk import ItemResult
 from tickstream.ingest.client import CANCEL_TIMEOUT, Client
 from tickstream.ingest.connection import Connection, connect_kafka
@@ -144,6 +145,29 @@ class AsyncClient:
             run_at=run_at,
             run_at_ts=run_at_ts,
             allow_past=allow_past,
+            timeout=timeout,
+        )
+
+    async def backfill(
+        self,
+        task_id: str,
+        start: datetime,
+        end: datetime,
+        *,
+        most: int = MOST_BACKFILLED,
+        again: bool = False,
+        dry_run: bool = False,
+        timeout: timedelta = CANCEL_TIMEOUT,
+    ) -> tuple[Backfilled, ...]:
+        """As `Client.backfill`."""
+        return await self._in_thread(
+            self._open()[0].backfill,
+            task_id,
+            start,
+            end,
+            most=most,
+            again=again,
+            dry_run=dry_run,
             timeout=timeout,
         )
 

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, Unpack, overload
 
 from tickstream.clock import Clock, SystemClock
-from tickstream.errors import InvalidInput
 from tickstream.ingest.asking import Asking, Question
+from tickstream.ingest.backfill import MOST_BACKFILLED, Backfilled, Window, look, send
 from tickstream.ingest.bulk import BulkSchedule, ItemResult
 from tickstream.ingest.changelog import Changelog
 from tickstream.ingest.connection import Connection, connect_kafka
@@ -35,13 +35,14 @@ from tickstream.ingest.request import (
     item_of,
     recurring,
     schedule_command,
+    seconds_of,
     task_command,
 )
 from tickstream.ingest.sender import NO_REPLY, CommandSender
 from tickstream.ingest.together import Together
 from tickstream.ingest.verdicts import VerdictTail
-from tickstream.model import Command, Verb, Verdict
-from tickstream.settings import Settings
+from tickstream.model import Command, Verb, Verdict, bucket_key, check_task_id
+from tickstream.settings import Settings, chosen
 from tickstream.topics import TopicNames
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Client(Reading):
         when no broker answers, LayoutMismatch when the topics are missing or disagree.
         """
         super().__init__(dashboard)
-        self._settings = _settings(settings, bootstrap, prefix)
+        self._settings = chosen(settings, bootstrap, prefix)
         self.client_id = client_id or f"client-{os.urandom(6).hex()}"
         self._clock = clock or SystemClock()
         self._ids = CommandIds(self._clock)
@@ -254,8 +255,32 @@ class Client(Reading):
         if wait is None:
             pace = Pace(self._answers(), self._clock) if paced else None
             return BulkSchedule(self._sender, self._requests, self._ids, pace=pace).run(items)
-        wait_s = _seconds("wait", wait)
+        wait_s = seconds_of("wait", wait)
         return BulkSchedule(self._sender, self._requests, self._ids, self._answers(), wait_s).run(items)
+
+    def backfill(
+        self,
+        task_id: str,
+        start: datetime,
+        end: datetime,
+        *,
+        most: int = MOST_BACKFILLED,
+        again: bool = False,
+        dry_run: bool = False,
+        timeout: timedelta = CANCEL_TIMEOUT,
+    ) -> tuple[Backfilled, ...]:
+        """Run the occurrences of a recurring task in the past window [start, end), by its rule as it stands now.
+
+        Each is a task of its own with the occurrence's instant and idempotency key; what is known to have
+        succeeded, or waits or runs, is left out. `again`: what succeeded is run as well, under keys of its own.
+        More than `most` occurrences are refused. `dry_run`: nothing is sent. Each waits for its verdict, at most
+        `timeout`. docs/scheduling.md says what comes of order and overlap. Raises InvalidInput, UnknownTask,
+        NotApplied, BrokerUnavailable, LayoutMismatch; in an answer, InvalidInput, SendFailed, VerdictTimeout.
+        """
+        window = Window.of(start, end, self._clock.wall_ms(), most)
+        bucket = self._connection.bucket_of_key(bucket_key(task_id).encode(), self._layout.buckets)
+        found = look(self.changelog, check_task_id(task_id), bucket, window, again)
+        return found if dry_run else send(found, lambda items: self.schedule_many(items, wait=timeout))
 
     def _about(self, command: Command, timeout: timedelta) -> Verdict:
         """Send a command about a task, and wait for its verdict."""
@@ -267,7 +292,7 @@ class Client(Reading):
         asking.expect(command.command_id)
         try:
             submission = self._sender.send(command.command_id, located, asking.reply)
-            question = Question(command, submission, 0, _seconds("wait or timeout", timeout))
+            question = Question(command, submission, 0, seconds_of("wait or timeout", timeout))
             question.sent(self._clock.monotonic())
             return asking.verdict(question)
         finally:
@@ -315,19 +340,3 @@ class Client(Reading):
         else:
             # What was raised in the block says more than what was not acknowledged because of it.
             self._release()
-
-
-def _settings(settings: Settings | None, bootstrap: str | None, prefix: str | None) -> Settings:
-    if settings is not None:
-        if bootstrap is not None or prefix is not None:
-            raise InvalidInput("give either settings, or bootstrap= and prefix=, not both")
-        return settings
-    chosen = Settings(bootstrap) if bootstrap is not None else Settings.from_env()
-    return chosen if prefix is None else Settings(chosen.bootstrap, prefix, chosen.kafka)
-
-
-def _seconds(name: str, span: timedelta) -> float:
-    """`span` in seconds. Raises InvalidInput when it is none."""
-    if not isinstance(span, timedelta):
-        raise InvalidInput(f"{name}={span!r} is no timedelta; write timedelta(seconds=…)")
-    return span.total_seconds()

@@ -275,6 +275,13 @@ def instant_ms(name: str, moment: datetime | None, ts: int | None) -> int:
     return ts
 
 
+def seconds_of(name: str, span: timedelta) -> float:
+    """`span` in seconds. Raises InvalidInput when it is none."""
+    if not isinstance(span, timedelta):
+        raise InvalidInput(f"{name}={span!r} is no timedelta; write timedelta(seconds=…)")
+    return span.total_seconds()
+
+
 def _refuse_payload(task_id: str, payload: object) -> NoReturn:
     if isinstance(payload, bytes):
         raise PayloadTooLarge(f"the payload of {task_id!r}", len(payload), MAX_PAYLOAD_BYTES)

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn, Protocol
 
 from tickstream.clock import moment_of
 from tickstream.errors import InvalidInput, RetryIn
-from tickstream.model import BoundCall, Rev, idempotency_key
+from tickstream.model import BACKFILL_LABEL, BoundCall, Rev, idempotency_key
 from tickstream.worker.follow_up import FollowUp, follow_up
 from tickstream.worker.idempotency import Fence, Once, store_for
 
@@ -112,8 +112,16 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of one occurrence: `task_id@occurrence_ts`."""
-        return idempotency_key(self.task_id, self.occurrence_ts)
+        """The same for every attempt of one occurrence: `task_id@occurrence_ts`.
+
+        Where the run makes up for an occurrence of another task (a backfill), it is that occurrence's.
+        """
+        return idempotency_key(self._stands_for, self.occurrence_ts)
+
+    @property
+    def _stands_for(self) -> str:
+        """The task whose occurrence this is."""
+        return self.labels.get(BACKFILL_LABEL, self.task_id)
 
     @property
     def fence(self) -> Fence:
@@ -178,7 +186,7 @@ class Context:
         far, it is one task. The run is only reported as succeeded once the broker has it. Give `run_at`
         only if every attempt computes the same. Raises InvalidInput, and what `Client.schedule` raises.
         """
-        made = follow_up(self.task_id, self.occurrence_ts, name, call, delay, run_at, queue, labels)
+        made = follow_up(self._stands_for, self.occurrence_ts, name, call, delay, run_at, queue, labels)
         return self.hand_over(made)
 
     def hand_over(self, made: FollowUp) -> FollowUp:
