@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +64,7 @@ def chosen(settings: Settings | None, bootstrap: str | None, prefix: str | None)
             raise InvalidInput("give either settings, or bootstrap= and prefix=, not both")
         return settings
     found = Settings(bootstrap) if bootstrap is not None else Settings.from_env()
-    return found if prefix is None else Settings(found.bootstrap, prefix, found.kafka)
+    return found if prefix is None else replace(found, prefix=prefix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tickstream.errors import InvalidInput, MalformedValue, NotInFormat, RecordR
 from tickstream.kafka import KafkaError, Message, clients
 from tickstream.kafka.clients import plain_producer
 from tickstream.model import Signal, SignalKind
-from tickstream.settings import Settings
+from tickstream.settings import Settings, chosen
 
 RELEASED = Path(__file__).parents[2] / "schemas" / "avro"
 DATUM = {"run_id": b"r" * 16, "kind": "CANCELLED", "task_id": "t", "occurrence_ts": 5, "attempt": 1}
@@ -87,6 +87,12 @@ def test_a_number_that_this_release_cannot_write_is_refused_at_the_start() -> No
         Settings.from_env({"TICKSTREAM_BOOTSTRAP": "b:1", "TICKSTREAM_FORMAT_WRITE": "new"})
     env = {"TICKSTREAM_BOOTSTRAP": "b:1", "TICKSTREAM_FORMAT_WRITE": "1"}
     assert Settings.from_env(env).format_write == 1
+
+
+def test_another_prefix_does_not_let_go_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TICKSTREAM_BOOTSTRAP", "b:1")
+    monkeypatch.setenv("TICKSTREAM_FORMAT_WRITE", "1")
+    assert chosen(None, None, "other.") == Settings("b:1", "other.", format_write=1)
 
 
 def test_every_producer_writes_it_and_dead_letters_stay_as_they_came(

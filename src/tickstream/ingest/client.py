@@ -278,8 +278,9 @@ class Client(Reading):
         NotApplied, BrokerUnavailable, LayoutMismatch; in an answer, InvalidInput, SendFailed, VerdictTimeout.
         """
         window = Window.of(start, end, self._clock.wall_ms(), most)
-        bucket = self._connection.bucket_of_key(bucket_key(task_id).encode(), self._layout.buckets)
-        found = look(self.changelog, check_task_id(task_id), bucket, window, again)
+        key = bucket_key(check_task_id(task_id)).encode()
+        bucket = self._connection.bucket_of_key(key, self._layout.buckets)
+        found = look(self.changelog, task_id, bucket, window, again)
         return found if dry_run else send(found, lambda items: self.schedule_many(items, wait=timeout))
 
     def _about(self, command: Command, timeout: timedelta) -> Verdict:
