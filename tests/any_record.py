@@ -11,6 +11,7 @@ from tickstream.model import (
     DEFAULT_OPTIONS,
     NO_EXTRAS,
     Body,
+    CalendarAnswer,
     Claim,
     Command,
     Extras,
@@ -35,6 +36,7 @@ from tickstream.model import (
     TaskState,
     Verb,
     Verdict,
+    VerdictConflict,
     VerdictKind,
     Work,
 )
@@ -121,9 +123,14 @@ extras = built(
     ints,
     longs,
     longs,
+    st.lists(longs, max_size=3).map(tuple),
 )
-recent = built(RecentCommand, ids, st.sampled_from(VerdictKind), texts)
+recent = built(RecentCommand, ids, st.sampled_from(VerdictKind), texts, blobs)
 positions = built(InputPosition, ids, longs, ints, ints)
+conflicts = built(VerdictConflict, longs, texts, longs, longs, longs, texts, texts, st.booleans())
+answers = built(
+    CalendarAnswer, texts, texts, st.lists(conflicts, max_size=2).map(tuple), st.booleans(), longs
+)
 verdicts = built(
     Verdict,
     ids,
@@ -134,6 +141,7 @@ verdicts = built(
     longs,
     texts,
     st.lists(longs, max_size=3).map(tuple),
+    st.none() | answers,
 )
 
 
@@ -149,6 +157,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         st.dictionaries(texts, texts, max_size=3),
         st.dictionaries(texts, texts, max_size=3),
     ),
+    "CalendarAnswer": answers,
     "Claim": built(Claim, texts, ints, ints, longs),
     "Command": commands,
     "History": built(

@@ -12,6 +12,7 @@ from tickstream.codec import (
     CommandBatch,
     ReportBatch,
     VerdictBatch,
+    encode_answer,
     encode_batch,
     encode_body,
     encode_claim,
@@ -31,6 +32,7 @@ from tickstream.model import (
     NEVER,
     NO_RETRY,
     Body,
+    CalendarAnswer,
     Claim,
     Command,
     Extras,
@@ -59,6 +61,7 @@ from tickstream.model import (
     TaskState,
     Verb,
     Verdict,
+    VerdictConflict,
     VerdictKind,
     Work,
 )
@@ -72,6 +75,24 @@ INSTANT = 1_796_058_000_000
 
 BODY = Body("mail", b"\x00\xffpayload", {"traceparent": "00-ab-cd-01"}, {"team": "größe"})
 PLAIN = Command(ID, Verb.SCHEDULE, "mail:42", INSTANT, "default", DEFAULT_OPTIONS, encode_body(BODY))
+MET = CalendarAnswer(
+    "übung",
+    "Europe/Berlin",
+    (
+        VerdictConflict(
+            INSTANT,
+            "standup",
+            INSTANT - 900_000,
+            INSTANT,
+            INSTANT + 900_000,
+            "2026-11-30T18:00:00",
+            "2026-11-30T18:15:00",
+            True,
+        ),
+    ),
+    True,
+    INSTANT + 34_560_000_000,
+)
 RARE = Command(
     OTHER_ID,
     Verb.SCHEDULE,
@@ -305,6 +326,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
             (
                 RecentCommand(ID, VerdictKind.SCHEDULED, ""),
                 RecentCommand(OTHER_ID, VerdictKind.REJECTED, "queue 'nowhere' does not exist"),
+                RecentCommand(OTHER_ID, VerdictKind.CONFLICT, "", encode_answer(MET)),
             ),
         ),
         TaskState(
@@ -330,9 +352,11 @@ VALUES: dict[str, tuple[Any, ...]] = {
                 3,
                 INSTANT - 60_000,
                 INSTANT + 34_560_000_000,
+                (INSTANT + 86_400_000,),
             ),
         ),
     ),
+    "CalendarAnswer": (MET,),
     "VerdictBatch": (
         VerdictBatch(
             "client-1",
@@ -357,6 +381,17 @@ VALUES: dict[str, tuple[Any, ...]] = {
                     "no such queue",
                     (),
                 ),
+                Verdict(
+                    ID,
+                    VerdictKind.CONFLICT,
+                    "{room-7}übung",
+                    Receipt(5, 1209, 2),
+                    "",
+                    NEVER,
+                    str(MET),
+                    (),
+                    MET,
+                ),
             ),
         ),
     ),
@@ -379,6 +414,7 @@ ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "Signal": encode_signal,
     "TaskSpec": encode_spec,
     "TaskState": encode_state,
+    "CalendarAnswer": encode_answer,
     "VerdictBatch": lambda batch: encode_verdicts(batch.client_id, batch.verdicts),
     "Work": encode_work,
 }

@@ -31,7 +31,7 @@ from tickstream.ops.audit.scratch import Scratch
 FACTS: list[Fact] = [
     Acked("täsk", 5, Receipt(1, 2, 3), VerdictKind.CANCELLED),
     Acked("task", NEVER, Receipt(1, 2, 3), None),
-    Asked(Rev(7, 1), Verb.SCHEDULE, 5, 6, "default", bytes(16), True, False, NEVER, True, 250),
+    Asked(Rev(7, 1), Verb.SCHEDULE, 5, 6, "default", bytes(16), True, False, NEVER, True, 250, True),
     Misplaced(Rev(7, 1), 3),
     SetAside(bytes(16), 1, 2),
     Dispatched(Rev(7, 1), 5, 2, 6, 9, "t.work.default", 1, 3, 5),

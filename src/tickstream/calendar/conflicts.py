@@ -5,7 +5,7 @@ Pure, over the port `Occupancy`. How busy time is stored may not enter here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tickstream.calendar.expansion import Expansion, within_horizon
@@ -64,17 +64,18 @@ def check(
     horizon_ms: int,
     *,
     limit: int | None = None,
+    counts: Callable[[Conflict], bool] | None = None,
 ) -> Checked:
     """Every conflict of the event's occurrences overlapping [start_ms, horizon_ms), those of its own uid apart.
 
-    Stops at `limit` conflicts. Raises InvalidEvent when the event has too many occurrences in that time.
+    Stops at `limit` conflicts. `counts` says which of them are meant, None: all. Raises InvalidEvent when the event has too many occurrences in that time.
     """
     occurrences = within_horizon(expansion, start_ms, horizon_ms)
     beyond = not expansion.ends() or expansion.next_after(horizon_ms - 1) is not None
     mine = _busy(expansion.event.uid, occurrences)
     found: list[Conflict] = []
     more = False
-    for conflict in _conflicts(mine, occupancy):
+    for conflict in filter(counts, _conflicts(mine, occupancy)) if counts else _conflicts(mine, occupancy):
         if limit is not None and len(found) == limit:
             more = True
             break

@@ -73,9 +73,24 @@ class Expansion:
         """The rule without the overrides."""
         return self._rrule
 
+    @property
+    def changed(self) -> tuple[Occurrence, ...]:
+        """Those changed by hand, by start; not what EXDATE takes out."""
+        return tuple(self._overridden)
+
+    @property
+    def own_lengths(self) -> frozenset[int]:
+        """The identities of those with a length of their own (RDATE;VALUE=PERIOD)."""
+        return frozenset(self._own_lengths)
+
+    @property
+    def bound_ms(self) -> int:
+        """None of those not changed by hand lasts longer."""
+        return self._bound_ms
+
     def overlapping(self, start_ms: int, end_ms: int) -> Iterator[Occurrence]:
         """Every occurrence that has time in common with [start_ms, end_ms), or starts there; by start."""
-        by_rule = takewhile(lambda o: o.start_ms < end_ms, self._by_rule(start_ms - self._bound_ms))
+        by_rule = takewhile(lambda o: o.start_ms < end_ms, self.by_rule(start_ms - self._bound_ms))
         changed = [o for o in self._overridden if o.start_ms < end_ms]
         for occurrence in merge(by_rule, changed) if changed else by_rule:
             if occurrence.end_ms > start_ms or occurrence.start_ms >= start_ms:
@@ -84,12 +99,12 @@ class Expansion:
     def starting(self, start_ms: int) -> Iterator[Occurrence]:
         """Every occurrence that starts at or after `start_ms`, by start."""
         changed = [o for o in self._overridden if o.start_ms >= start_ms]
-        return merge(self._by_rule(start_ms), changed) if changed else self._by_rule(start_ms)
+        return merge(self.by_rule(start_ms), changed) if changed else self.by_rule(start_ms)
 
     def first(self) -> Occurrence | None:
         """The first occurrence of all by the rule, else the first of the changed ones."""
         pointer = self._times.first()
-        by_rule = None if pointer is None else next(self._by_rule(pointer.next_occurrence_ts), None)
+        by_rule = None if pointer is None else next(self.by_rule(pointer.next_occurrence_ts), None)
         return by_rule or (self._overridden[0] if self._overridden else None)
 
     def next_after(self, instant_ms: int) -> Occurrence | None:
@@ -108,7 +123,7 @@ class Expansion:
         """The occurrence whose identity is that instant."""
         if recurrence_ms in self._changed:
             return next((o for o in self._overridden if o.recurrence_ms == recurrence_ms), None)
-        found = next(self._by_rule(recurrence_ms), None)
+        found = next(self.by_rule(recurrence_ms), None)
         return found if found is not None and found.recurrence_ms == recurrence_ms else None
 
     def ends(self) -> bool:
@@ -126,7 +141,8 @@ class Expansion:
         }
         return tuple(override for instant, override in self._changed.items() if instant not in named)
 
-    def _by_rule(self, start_ms: int) -> Iterator[Occurrence]:
+    def by_rule(self, start_ms: int) -> Iterator[Occurrence]:
+        """Those that start at or after `start_ms` and were not changed by hand, by start."""
         event, changed, own_lengths = self.event, self._changed, self._own_lengths
         usual = _or_day(event.length, event.all_day)
         cancelled, tentative = event.status is Status.CANCELLED, event.status is Status.TENTATIVE

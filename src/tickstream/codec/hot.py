@@ -79,7 +79,7 @@ _state_at: Final = reader(
         ),
         "RecentCommand": reader(
             _RECENT,
-            "RecentCommand(command_id, kind, detail)",
+            "RecentCommand(command_id, kind, detail, found)",
             {"RecentCommand": RecentCommand, "VerdictKind": VerdictKind},
         ),
         "TaskExtras": reader(_EXTRAS, f"Extras({_fields(*Extras._fields)})", {"Extras": Extras}),

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tickstream.codec.avro import Schema
-from tickstream.errors import MalformedValue
+from tickstream.errors import CodecError, MalformedValue
 from tickstream.model import (
+    CalendarAnswer,
     Claim,
     QueueLimits,
     QueueState,
@@ -19,6 +20,7 @@ from tickstream.model import (
     Signal,
     SignalKind,
     Verdict,
+    VerdictConflict,
     VerdictKind,
 )
 
@@ -26,6 +28,8 @@ _QUEUE: Final = Schema("QueueState")
 _CLAIM: Final = Schema("Claim")
 _VERDICT_BATCH: Final = Schema("VerdictBatch")
 _SIGNAL: Final = Schema("Signal")
+_ANSWER: Final = Schema("CalendarAnswer")
+_CHANGE: Final = Schema("CalendarChange")
 # Looking a symbol up is cheaper than the Enum's constructor.
 _VERDICT_KINDS: Final = {k.value: k for k in VerdictKind}
 
@@ -63,7 +67,8 @@ def encode_queue(state: QueueState) -> bytes:
     datum = state._asdict() | {
         "limits": None if limits is None else limits._asdict(),
         "recent": [
-            {"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail} for r in state.recent
+            {"command_id": r.command_id, "kind": r.kind.value, "detail": r.detail, "found": r.found}
+            for r in state.recent
         ],
     }
     return _QUEUE.write(datum)
@@ -73,7 +78,10 @@ def decode_queue(value: bytes) -> QueueState:
     """What `encode_queue` wrote. Raises UnknownSchema or MalformedValue."""
     d = _QUEUE.read(value)
     limits = None if d["limits"] is None else QueueLimits(**d["limits"])
-    recent = (RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"]) for r in d["recent"])
+    recent = (
+        RecentCommand(r["command_id"], _VERDICT_KINDS[r["kind"]], r["detail"], r["found"])
+        for r in d["recent"]
+    )
     return QueueState(d["queue"], d["paused"], limits, tuple(recent))
 
 
@@ -115,6 +123,8 @@ def encode_verdicts(client_id: str, verdicts: Sequence[Verdict]) -> bytes:
     def datum(verdict: Verdict) -> dict[str, Any]:
         fields = verdict._asdict() | {"kind": verdict.kind.value}
         fields["bucket"], fields["offset"], fields["item"] = fields.pop("receipt")
+        if verdict.calendar is not None:
+            fields["calendar"] = _answer_datum(verdict.calendar)
         return fields
 
     return _VERDICT_BATCH.write({"client_id": client_id, "verdicts": [datum(v) for v in verdicts]})
@@ -127,7 +137,36 @@ def decode_verdicts(value: bytes | None) -> VerdictBatch:
         d["receipt"] = Receipt(d.pop("bucket"), d.pop("offset"), d.pop("item"))
         d["kind"] = _VERDICT_KINDS[d["kind"]]
         d["in_flight"] = tuple(d["in_flight"])
+        if d["calendar"] is not None:
+            d["calendar"] = _answer(d["calendar"])
         return Verdict(**d)
 
     datum = _VERDICT_BATCH.read(value)
     return VerdictBatch(datum["client_id"], tuple(verdict(d) for d in datum["verdicts"]))
+
+
+def encode_answer(answer: CalendarAnswer) -> bytes:
+    """A CalendarAnswer in single-object encoding, as RecentCommand keeps it."""
+    return _ANSWER.write(_answer_datum(answer))
+
+
+def decode_answer(value: bytes) -> CalendarAnswer:
+    """What `encode_answer` wrote. Raises UnknownSchema or MalformedValue."""
+    return _answer(_ANSWER.read(value))
+
+
+def split_off_by(value: bytes) -> str:
+    """The uid of the series that a change of a calendar's event splits off; empty: none, or the change is unreadable."""
+    try:
+        uid: str = _CHANGE.read(value)["new_uid"]
+    except CodecError:
+        return ""
+    return uid
+
+
+def _answer_datum(answer: CalendarAnswer) -> dict[str, Any]:
+    return answer._asdict() | {"conflicts": [conflict._asdict() for conflict in answer.conflicts]}
+
+
+def _answer(d: dict[str, Any]) -> CalendarAnswer:
+    return CalendarAnswer(**d | {"conflicts": tuple(VerdictConflict(**c) for c in d["conflicts"])})

@@ -69,7 +69,7 @@ class BucketTurn:
         self._work_number = progress.work_number
         self._history_number = progress.history_number
         self._gates = gates.turn(now_ms)
-        self._calendars = Calendars(bucket, view)
+        self._calendars = Calendars(bucket, view, self._task)
         self._rules = rules._replace(gates=self._gates, calendars=self._calendars)
         self._now_ms = now_ms
         self._before: dict[str, Task] = {}
@@ -304,6 +304,8 @@ class BucketTurn:
             self._end(task_id, ended)
         if decision.ended:
             self._end(task_id, decision.ended)
+        for other_id, other in decision.follow:
+            self._take(other_id, other)
 
     def _end(self, task_id: str, ended: Ended) -> None:
         self._history_number += 1
@@ -345,6 +347,7 @@ class BucketTurn:
             answer.occurrence_ts,
             answer.detail,
             answer.in_flight,
+            answer.found,
         )
 
     def _unreadable(self, topic: str, offset: int, value: bytes | None, error: CodecError) -> None:

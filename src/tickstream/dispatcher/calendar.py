@@ -5,6 +5,7 @@ Pure given its view of the store: an overlay keeps what the transaction has chan
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from tickstream.calendar import Busy, Checked, Conflict, MemoryOccupancy, Occupancy, Overlaid, check
@@ -13,8 +14,16 @@ from tickstream.clock import iso_utc_seconds
 from tickstream.codec import decode_command
 from tickstream.dispatcher.decision import Decision, Judged, Task
 from tickstream.errors import CodecError
-from tickstream.model import NEVER, Command, TaskSpec, VerdictKind
-from tickstream.recurrence.zones import load_zone
+from tickstream.model import (
+    NEVER,
+    CalendarAnswer,
+    Command,
+    TaskSpec,
+    Verb,
+    VerdictConflict,
+    VerdictKind,
+)
+from tickstream.recurrence.zones import Zone, load_zone
 from tickstream.timer_store.busy_time import busy_time_of, takes_other_time, window
 from tickstream.timer_store.due import HORIZON_MS
 
@@ -31,9 +40,11 @@ class CalendarView(Protocol):
 class Calendars:
     """The calendars of one bucket as a transaction would leave them."""
 
-    def __init__(self, bucket: int, view: CalendarView) -> None:
+    def __init__(self, bucket: int, view: CalendarView, task: Callable[[str], Task]) -> None:
+        """`task`: any task of the bucket, as the transaction has it so far."""
         self._bucket: Final = bucket
         self._view: Final = view
+        self.task: Final = task
         self._added: Final[dict[str, MemoryOccupancy]] = {}
         self._removed: Final[dict[str, set[Busy]]] = {}
 
@@ -61,17 +72,28 @@ class Calendars:
             return Judged(VerdictKind.REJECTED, f"the event's id is {booking.task_id!r}", NEVER)
         newest = _sequence(known)
         if booking.event.sequence < newest:
-            detail = f"SEQUENCE {booking.event.sequence} is older than the calendar's {newest}"
+            detail = f"SEQUENCE {booking.event.sequence} is older than the calendar's {newest}; give sequence={newest} or more"
             return Judged(VerdictKind.REJECTED, detail, NEVER)
+        if command.options.recurrence is None:
+            return Judged(VerdictKind.REJECTED, "an event's command has its recurrence beside it", NEVER)
+        if command.verb is Verb.CHECK_EVENT:
+            booking = booking._replace(on_conflict=OnConflict.REPORT)
+        return self.look(booking, now_ms)
+
+    def look(self, booking: Booking, now_ms: int, counts: Callable[[Conflict], bool] | None = None) -> Judged:
+        """Look whether an event's time is free; `counts` says which conflicts are looked at. Raises InvalidInput."""
         until_ms = now_ms + HORIZON_MS
         if booking.on_conflict is OnConflict.ALLOW:
             return Judged(None, "", until_ms)
         start_ms, _ = window(until_ms)
         occupancy = self._occupancy(booking.calendar)
-        checked = check(booking.expansion, occupancy, start_ms, until_ms, limit=MOST_LISTED)
-        if checked.conflicts and booking.on_conflict is OnConflict.REJECT:
-            return Judged(VerdictKind.CONFLICT, told(booking, checked), NEVER)
-        return Judged(None, told(booking, checked), until_ms)
+        found = answer_with(
+            booking,
+            check(booking.expansion, occupancy, start_ms, until_ms, limit=MOST_LISTED, counts=counts),
+        )
+        if found.conflicts and booking.on_conflict is OnConflict.REJECT:
+            return Judged(VerdictKind.CONFLICT, "", NEVER, found)
+        return Judged(None, "", until_ms, found)
 
     def _occupancy(self, calendar: str) -> Occupancy:
         stored = self._view.occupancy(self._bucket, calendar)
@@ -94,27 +116,31 @@ def move_horizon(task: Task, now_ms: int) -> Decision:
     return Decision(Task(spec, state.with_extras(busy_until_ms=now_ms + HORIZON_MS)))
 
 
-def told(booking: Booking, checked: Checked) -> str:
-    """The conflicts in words, local and UTC, and until when the event is clear apart from them; empty: clear for ever."""
-    zone = booking.calendar_zone
-    lines = [_told(conflict, zone) for conflict in checked.conflicts]
-    if checked.more:
-        lines.append("and more")
-    if checked.clear_until_ms is not None:
-        lines.append(f"{'otherwise ' if lines else ''}clear until {iso_utc_seconds(checked.clear_until_ms)}")
-    return "; ".join(lines)
-
-
-def _told(conflict: Conflict, zone: str) -> str:
-    start, end = conflict.start_ms, conflict.end_ms
-    who = "itself" if conflict.with_itself else repr(conflict.busy.uid)
-    unsure = ", tentative" if conflict.tentative else ""
-    return (
-        f"{_local(start, zone)} to {_local(end, zone)} {zone} ({iso_utc_seconds(start)} to {iso_utc_seconds(end)}) meets {who}"
-        f"{unsure}, its occurrence of {iso_utc_seconds(conflict.busy.recurrence_ms)}"
+def answer_with(booking: Booking, checked: Checked) -> CalendarAnswer:
+    """What a check found, with the times in common also as the calendar's clock shows them."""
+    zone = load_zone(booking.calendar_zone)
+    return CalendarAnswer(
+        booking.event.uid,
+        booking.calendar_zone,
+        tuple(_conflict(conflict, zone) for conflict in checked.conflicts),
+        checked.more,
+        NEVER if checked.clear_until_ms is None else checked.clear_until_ms,
     )
 
 
-def _local(instant_ms: int, zone: str) -> str:
-    offset = load_zone(zone).offset(instant_ms // 1_000)
-    return iso_utc_seconds(instant_ms + offset * 1_000).removesuffix("Z")
+def _conflict(conflict: Conflict, zone: Zone) -> VerdictConflict:
+    start, end, busy = conflict.start_ms, conflict.end_ms, conflict.busy
+    return VerdictConflict(
+        conflict.occurrence.recurrence_ms,
+        busy.uid,
+        busy.recurrence_ms,
+        start,
+        end,
+        _local(start, zone),
+        _local(end, zone),
+        conflict.tentative,
+    )
+
+
+def _local(instant_ms: int, zone: Zone) -> str:
+    return iso_utc_seconds(instant_ms + zone.offset(instant_ms // 1_000) * 1_000).removesuffix("Z")

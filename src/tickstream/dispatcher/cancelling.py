@@ -34,6 +34,8 @@ def cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
     if state.next_occurrence_ts == NEVER and not state.extras.queued:
         if state.runs:
             return _in_flight(task, state, command, now_ms, rules)
+        if task.spec is not None and state.extras.busy_until_ms != NEVER:
+            return _of_the_past(task, state, command, now_ms, rules)
         if state.phase is Phase.CANCELLED and _cancelled_in_time(state):
             return refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
         return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
@@ -58,6 +60,15 @@ def _in_flight(task: Task, state: TaskState, command: Command, now_ms: int, rule
     answer = answer_of(kept, VerdictKind.TOO_LATE, state.last_occurrence_ts, detail)
     signals = _stop_signals(state, command)
     return Decision(kept, also_ended=called_off, answer=answer, signals=signals)
+
+
+def _of_the_past(task: Task, state: TaskState, command: Command, now_ms: int, rules: Rules) -> Decision:
+    """A calendar's event that has no occurrence to come: it is too late for them, but its time is given back."""
+    detail = "none of its occurrences is to come; the calendar keeps it no longer"
+    left, _ = _left(task, state.with_extras(busy_until_ms=NEVER, done=()))
+    after = settle(Task(None, left), left, state.outcome or Outcome.CANCELLED, now_ms, rules)
+    kept = remember(after, RecentCommand(command.command_id, VerdictKind.TOO_LATE, detail))
+    return Decision(kept, answer=answer_of(kept, VerdictKind.TOO_LATE, state.last_occurrence_ts, detail))
 
 
 def _left(task: Task, state: TaskState) -> tuple[TaskState, tuple[Ended, ...]]:

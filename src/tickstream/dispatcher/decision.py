@@ -5,14 +5,18 @@ Pure, like everything in engine.py and runs.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from tickstream.codec import command_id_of, decode_command
+from tickstream.calendar import Conflict
+from tickstream.calendar.stored import Booking
+from tickstream.codec import command_id_of, decode_command, encode_answer
 from tickstream.model import (
     DEFAULT_TERMS,
     NEVER,
     NO_EXTRAS,
     RECENT_COMMANDS,
+    CalendarAnswer,
     Command,
     Outcome,
     RecentCommand,
@@ -78,6 +82,16 @@ class Judged(NamedTuple):
     """CONFLICT or REJECTED; None: it may."""
     detail: str
     busy_until_ms: int
+    found: CalendarAnswer | None = None
+    """What the check found; None: nothing was looked for."""
+    may_end: bool = False
+    """Whether the event may be left without an occurrence to come."""
+
+    @property
+    def encoded(self) -> bytes:
+        """`found` as a task remembers it; empty where there is nothing to say."""
+        found = self.found
+        return b"" if found is None or not str(found) else encode_answer(found)
 
 
 class Bookings(Protocol):
@@ -90,13 +104,32 @@ class Bookings(Protocol):
         """
         ...
 
+    def look(self, booking: Booking, now_ms: int, counts: Callable[[Conflict], bool] | None = None) -> Judged:
+        """Look whether an event's time is free. `counts`: which conflicts are looked at. Raises InvalidInput."""
+        ...
+
+    def task(self, task_id: str) -> Task:
+        """Another task of the bucket, as it stands."""
+        ...
+
 
 class _NoCalendars:
     """Nobody keeps any."""
 
     def judge(self, command: Command, known: TaskSpec | None, now_ms: int) -> Judged:
         del command, known, now_ms
-        return Judged(VerdictKind.REJECTED, "no calendars are kept here", NEVER)
+        return _NOT_HERE
+
+    def look(self, booking: Booking, now_ms: int, counts: Callable[[Conflict], bool] | None = None) -> Judged:
+        del booking, now_ms, counts
+        return _NOT_HERE
+
+    def task(self, task_id: str) -> Task:
+        del task_id
+        return NO_TASK
+
+
+_NOT_HERE: Final = Judged(VerdictKind.REJECTED, "no calendars are kept here", NEVER)
 
 
 NO_CALENDARS: Final = _NoCalendars()
@@ -176,6 +209,8 @@ class Answer(NamedTuple):
     occurrence_ts: int = NEVER
     detail: str = ""
     in_flight: tuple[int, ...] = ()
+    found: CalendarAnswer | None = None
+    """By a calendar's check."""
 
 
 class Decision(NamedTuple):
@@ -192,6 +227,8 @@ class Decision(NamedTuple):
     lease: Lease | None = None
     """Begins now."""
     signals: tuple[Signal, ...] = ()
+    follow: tuple[tuple[str, Decision], ...] = ()
+    """Decisions about other tasks of the bucket, by their ids: an event's reminders, a series split off."""
 
 
 def terms_of(command: Command) -> RunTerms:
@@ -246,8 +283,10 @@ def recent_of(task: Task) -> tuple[RecentCommand, ...]:
         return ()
     if task.spec is None:
         return task.state.recent
-    definer = RecentCommand(command_id_of(task.spec.command), task.spec.answer, "")
-    return (*task.state.recent, definer)[-RECENT_COMMANDS:]
+    command_id, recent = command_id_of(task.spec.command), task.state.recent
+    if any(known.command_id == command_id for known in recent):
+        return recent
+    return (*recent, RecentCommand(command_id, task.spec.answer, ""))[-RECENT_COMMANDS:]
 
 
 def leases_of(task_id: str, task: Task) -> list[Lease]:

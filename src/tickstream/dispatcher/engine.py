@@ -10,34 +10,33 @@ from __future__ import annotations
 from tickstream.clock import iso_utc
 from tickstream.codec import decode_command
 from tickstream.dispatcher import recurring
-from tickstream.dispatcher.answers import answer_of, refuse, remembered
+from tickstream.dispatcher.answers import again, answer_of, refuse, remembered
 from tickstream.dispatcher.calendar import move_horizon
 from tickstream.dispatcher.cancelling import cancel
+from tickstream.dispatcher.changing import change_event, reminders_of
 from tickstream.dispatcher.decision import (
     NO_TASK,
     STUB_LONGER_MS,
     STUB_SLACK_MS,
+    Answer,
     Decision,
     Dispatch,
     Ended,
-    Judged,
     Rules,
     Sent,
     Task,
     ahead,
-    fire_at,
-    recent_of,
     replaced_run,
     settle,
     terms_of,
 )
-from tickstream.dispatcher.series import Begin, begin, fallen_due, recurs_alike, without_waiting
+from tickstream.dispatcher.defining import define
 from tickstream.dispatcher.standing import instant_objection, pause, reschedule, resume, trigger
+from tickstream.dispatcher.taking_up import is_event
 from tickstream.errors import InvalidInput
 from tickstream.model import (
     MOST_LEAD_MS,
     NEVER,
-    NO_EXTRAS,
     Command,
     DueEntry,
     DueKind,
@@ -57,7 +56,7 @@ def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision
     """Apply one command, in log order. A re-send of a remembered command changes nothing."""
     known = remembered(task, sent.command.command_id)
     if known is not None:
-        return Decision(task, answer=answer_of(task, known.kind, detail=known.detail))
+        return Decision(task, answer=again(task, known))
     first_send, state = sent.command.options.not_after, task.state
     if first_send != NEVER and state is not None and state.rev.offset > first_send:
         # The first send met no task, or one that is gone; what is defined since is not its business.
@@ -75,12 +74,25 @@ def apply_command(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision
         return refuse(
             task, sent.command, VerdictKind.REJECTED, f"asked for {guard.offset}:{guard.item}, but {stands}"
         )
+    decision = _applied(task, sent, now_ms, rules)
+    if sent.command.options.event or is_event(state):
+        others = reminders_of(task, decision, sent, now_ms, rules)
+        decision = decision._replace(follow=(*decision.follow, *others))
+    return decision
+
+
+def _applied(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
+    state = task.state
     match sent.command.verb:
         case Verb.SCHEDULE:
             return _schedule(task, sent, now_ms, rules)
+        case Verb.CHANGE_EVENT:
+            return change_event(task, sent, now_ms, rules)
+        case Verb.CHECK_EVENT:
+            return _check(task, sent, now_ms, rules)
         case Verb.CANCEL:
             return cancel(task, sent.command, now_ms, rules)
-        case Verb.RESCHEDULE if state is not None and state.extras.busy_until_ms != NEVER:
+        case Verb.RESCHEDULE if is_event(state):
             return refuse(
                 task,
                 sent.command,
@@ -114,13 +126,26 @@ def _schedule(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
         return refuse(task, command, VerdictKind.REJECTED, f"the task exists ({state.phase.value})")
     try:
         if not command.options.event:
-            return _define(task, sent, kind)
+            return define(task, sent, kind)
         judged = rules.calendars.judge(command, task.spec, now_ms)
         if judged.refusal is not None:
-            return refuse(task, command, judged.refusal, judged.detail)
-        return _define(task, sent, kind, judged)
+            return refuse(task, command, judged.refusal, judged.detail, found=judged.found)
+        return define(task, sent, kind, judged)
     except InvalidInput as error:
         return refuse(task, command, VerdictKind.REJECTED, str(error))
+
+
+def _check(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
+    """What a Schedule of the event would meet. Nothing changes, not even what the task remembers."""
+    try:
+        judged = rules.calendars.judge(sent.command, task.spec, now_ms)
+    except InvalidInput as error:
+        return Decision(task, answer=Answer(VerdictKind.REJECTED, "", detail=str(error)))
+    detail = judged.detail or ("" if judged.found is None else str(judged.found))
+    kind = judged.refusal or (
+        VerdictKind.CONFLICT if judged.found and judged.found.conflicts else VerdictKind.CLEAR
+    )
+    return Decision(task, answer=Answer(kind, "", detail=detail, found=judged.found))
 
 
 def _behind(task: Task, state: TaskState, command: Command) -> Decision | None:
@@ -142,7 +167,7 @@ def _behind(task: Task, state: TaskState, command: Command) -> Decision | None:
 
 def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
     """Why a Schedule cannot be taken whatever the task is; empty: it can."""
-    if command.queue not in rules.queues:
+    if command.queue not in rules.queues and (command.queue or not command.options.event):
         return f"queue {command.queue!r} does not exist; create it with: tickstream topics create --queue {command.queue}"
     lead_ms = command.options.lead_ms
     if not 0 <= lead_ms <= MOST_LEAD_MS:
@@ -150,44 +175,6 @@ def _objection(command: Command, appended_ms: int, rules: Rules) -> str:
     if lead_ms and command.options.recurrence:
         return f"lead_ms={lead_ms}: only a task that runs once is sent ahead; leave it out, or schedule each instant"
     return "" if command.options.recurrence else instant_objection(command, appended_ms, rules)
-
-
-def _define(task: Task, sent: Sent, kind: VerdictKind, judged: Judged | None = None) -> Decision:
-    """The command becomes the task's definition; what ran, and what was answered, is kept.
-
-    An attempt that was only waited for is not made under another definition: the occurrence ends. Raises
-    InvalidInput.
-    """
-    old, command = task.state, sent.command
-    recurrence = command.options.recurrence
-    skips: tuple[Ended, ...] = ()
-    if recurrence is not None and recurs_alike(task, recurrence):
-        assert old is not None
-        start = Begin(old.next_occurrence_ts, old.extras._replace(held=""))
-    else:
-        start = Begin(
-            command.when, NO_EXTRAS._replace(fire_at_ms=fire_at(command.when, command.options.lead_ms))
-        )
-        if recurrence is not None:
-            start = begin(command.task_id, recurrence, sent.appended_ms, old)
-        skips, _ = fallen_due(
-            command.task_id, task, sent.appended_ms, "replaced: the task was, before its turn"
-        )
-    extras = start.extras._replace(busy_until_ms=NEVER if judged is None else judged.busy_until_ms)
-    out, called_off = without_waiting(task)
-    state = TaskState(
-        rev=sent.rev,
-        next_occurrence_ts=start.next_occurrence_ts,
-        last_occurrence_ts=old.last_occurrence_ts if old else NEVER,
-        runs=out,
-        outcome=None,
-        ended_ms=NEVER,
-        recent=recent_of(task),
-        extras=NO_EXTRAS if extras == NO_EXTRAS else extras,
-    )
-    after = Task(TaskSpec(sent.rev, sent.encoded, kind), state)
-    answer = answer_of(after, kind, start.next_occurrence_ts, "" if judged is None else judged.detail)
-    return Decision(after, also_ended=(*called_off, *skips), answer=answer)
 
 
 # --------------------------------------------------------------------------- instants

@@ -12,12 +12,13 @@ from tickstream.dispatcher.decision import Decision, Dispatch, Ended, Rules, Tas
 from tickstream.dispatcher.series import (
     MOST_QUEUED,
     MOST_STEPS,
+    Occurring,
     Place,
-    Series,
     Skip,
     given_up,
     place_of,
     pointing,
+    series_of,
     skipped,
 )
 from tickstream.dispatcher.standing import MOST_IN_FLIGHT
@@ -42,14 +43,14 @@ def fire(
     task: Task, state: TaskState, command: Command, occurrence_ts: int, now_ms: int, rules: Rules
 ) -> Decision:
     """An occurrence is due: dispatched, kept waiting, or recorded as skipped; and the pointer moves on."""
-    recurrence = command.options.recurrence
-    assert recurrence is not None
-    firing = Firing(Series(command.task_id, recurrence, state.extras.last_local), state, now_ms)
+    firing = Firing(series_of(command.task_id, command, state.extras), state, now_ms)
     if state.extras.queued and occurrence_ts == state.extras.queued[0]:
         if state.runs:
             return Decision(task)  # something of this very batch is in flight since
         waits, left = firing.decision(task, command.queue, firing.place, rules), state.extras.queued[1:]
-        return _dispatched(waits, state.with_extras(queued=left), command, occurrence_ts, now_ms, rules)
+        return _dispatched(
+            waits, state.with_extras(queued=left), command, occurrence_ts, occurrence_ts, now_ms, rules
+        )
     place = firing.pass_over_missed()
     if place is None or place.fire_at_ms > now_ms or not firing.in_turn(place):
         return firing.decision(task, command.queue, place, rules)
@@ -57,13 +58,13 @@ def fire(
     if firing.meets(place):
         return firing.decision(task, command.queue, following, rules)
     waits = firing.decision(task, command.queue, place, rules)
-    return _dispatched(waits, firing.state(following), command, place.at_ms, now_ms, rules)
+    return _dispatched(waits, firing.state(following), command, place.at_ms, place.fire_at_ms, now_ms, rules)
 
 
 class Firing:
     """What comes of the occurrences that are due, collected while they are gone through."""
 
-    def __init__(self, series: Series, state: TaskState, now_ms: int) -> None:
+    def __init__(self, series: Occurring, state: TaskState, now_ms: int) -> None:
         self.series: Final = series
         self.place: Final = place_of(state)
         """Where the pointer stood."""
@@ -177,17 +178,25 @@ class Firing:
         return last
 
     def _skip(self, why: str, first_ts: int, last_ts: int, count: int) -> None:
-        if self._skips and self._skips[-1].why == why:
+        if self._skips and self._skips[-1].why == why and self.series.in_order:
             before = self._skips.pop()
             first_ts, count = before.first_ts, before.occurrences + count
         self._skips.append(Skip(why, first_ts, last_ts, count))
 
 
 def _dispatched(
-    waits: Decision, state: TaskState, command: Command, occurrence_ts: int, now_ms: int, rules: Rules
+    waits: Decision,
+    state: TaskState,
+    command: Command,
+    occurrence_ts: int,
+    due_ms: int,
+    now_ms: int,
+    rules: Rules,
 ) -> Decision:
-    """The occurrence goes out and leaves `state`. `waits`: what is decided as long as a gate is closed."""
+    """The occurrence, due at `due_ms`, goes out and leaves `state`. `waits`: what is decided while a gate is closed."""
     spec = waits.task.spec
+    if command.options.event and not command.queue:
+        return _recorded(waits, state, occurrence_ts, due_ms, now_ms, rules)
     if command.queue not in rules.queues:
         error = f"UnknownQueue: {command.queue!r} was there when the task was scheduled, and is gone"
         ended = Ended(
@@ -211,8 +220,23 @@ def _dispatched(
     out = state.with_extras(skipped=0, held="")._replace(
         runs=(*runs, run), last_occurrence_ts=max(state.last_occurrence_ts, occurrence_ts)
     )
-    dispatch = Dispatch(run, command.queue, terms_of(command), command.body, state.extras.skipped)
+    # An event's occurrence is due where it was moved to; jitter is no part of when an occurrence is due.
+    moved = bool(command.options.event) and due_ms != occurrence_ts
+    not_before_ms = due_ms if moved else NEVER
+    dispatch = Dispatch(
+        run, command.queue, terms_of(command), command.body, state.extras.skipped, not_before_ms
+    )
     return Decision(Task(spec, out), dispatch=dispatch, also_ended=ends, signals=signals)
+
+
+def _recorded(
+    waits: Decision, state: TaskState, occurrence_ts: int, due_ms: int, now_ms: int, rules: Rules
+) -> Decision:
+    """Nothing is to run at this occurrence of an event: history says that it took place."""
+    ended = Ended(occurrence_ts, 0, state.rev, Outcome.SUCCEEDED, "", due_ms, None, "", "", b"")
+    left = state._replace(last_occurrence_ts=max(state.last_occurrence_ts, occurrence_ts))
+    after = settle(Task(waits.task.spec, state), left, Outcome.SUCCEEDED, now_ms, rules)
+    return waits._replace(task=after, ended=ended)
 
 
 def _asked_to_stop(

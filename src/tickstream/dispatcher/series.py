@@ -5,14 +5,17 @@ Pure, like engine.py. Which instants a rule names is computed in recurrence/.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from tickstream.calendar.stored import decode_booking
+from tickstream.calendar.turns import Turn, Turns
 from tickstream.clock import iso_utc
 from tickstream.codec import decode_command
 from tickstream.dispatcher.decision import Ended, Task
 from tickstream.errors import InvalidInput
 from tickstream.model import (
     NEVER,
+    Command,
     Extras,
     Outcome,
     Recurrence,
@@ -57,8 +60,43 @@ class Skip(NamedTuple):
     occurrences: int
 
 
+class Occurring(Protocol):
+    """The occurrences of one task, in the order in which they are dispatched."""
+
+    @property
+    def recurrence(self) -> Recurrence: ...
+
+    @property
+    def in_order(self) -> bool:
+        """Whether that is the order of their instants."""
+        ...
+
+    def following(self, place: Place) -> Place | None:
+        """The one that follows another."""
+        ...
+
+    def jump(self, place: Place, until_ms: int) -> Place:
+        """The last one that is surely dispatched by `until_ms`, as far as no walk is needed; else `place`."""
+        ...
+
+    def beyond(self, until_ms: int) -> tuple[int, Place | None]:
+        """The last one dispatched by an instant, and the first one after it: where a walk was given up."""
+        ...
+
+
+def series_of(task_id: str, command: Command, extras: Extras) -> Occurring:
+    """The occurrences of a recurring task."""
+    recurrence = command.options.recurrence
+    assert recurrence is not None
+    if command.options.event:
+        return EventSeries(recurrence, decode_booking(command.options.event).turns, extras.done)
+    return Series(task_id, recurrence, extras.last_local)
+
+
 class Series:
-    """The occurrences of one task."""
+    """The occurrences that a schedule names."""
+
+    in_order: Final = True
 
     def __init__(self, task_id: str, recurrence: Recurrence, last: int | None) -> None:
         self.recurrence: Final = recurrence
@@ -85,10 +123,11 @@ class Series:
         found = self.after(place.at_ms + steps * step - 1) if steps > 0 else None
         return found or place
 
-    def before(self, instant_ms: int) -> int:
-        """The last one earlier than an instant, which has one before it."""
-        found = self._occurrences.previous(instant_ms)
-        return NEVER if found is None else found.next_occurrence_ts
+    def beyond(self, until_ms: int) -> tuple[int, Place | None]:
+        """The last one at or before an instant, and the first one after it."""
+        found = self._occurrences.previous(until_ms + 1)
+        through = NEVER if found is None else found.next_occurrence_ts
+        return through, self.after(max(through, until_ms))
 
     def _placed(self, pointer: Pointer | None) -> Place | None:
         if pointer is None:
@@ -99,6 +138,49 @@ class Series:
         following = self._occurrences.following(pointer)
         following_ts = None if following is None else following.next_occurrence_ts
         return Place(pointer, at_ms + jitter_ms(self.recurrence, self._task_id, at_ms, following_ts))
+
+
+class EventSeries:
+    """The occurrences of a calendar's event, each dispatched where it was moved to; or those of a reminder."""
+
+    def __init__(self, recurrence: Recurrence, turns: Turns, done: tuple[int, ...]) -> None:
+        """`done`: those that had their turn, wherever it is now."""
+        self.recurrence: Final = recurrence
+        self.in_order: Final = turns.in_order
+        self._turns: Final = turns
+        self._done: Final = done
+
+    def after(self, instant_ms: int) -> Place | None:
+        """The first one dispatched later than an instant."""
+        return self._placed(self._turns.after(instant_ms))
+
+    def following(self, place: Place) -> Place | None:
+        """The one dispatched after another."""
+        return self._placed(self._turns.after(place.fire_at_ms, place.at_ms))
+
+    def of(self, occurrence_ts: int) -> Place | None:
+        """One occurrence; None: it has no turn."""
+        turn = self._turns.of(occurrence_ts)
+        return None if turn is None else _place(turn)
+
+    def jump(self, place: Place, until_ms: int) -> Place:
+        """`place`: only an interval can be jumped."""
+        del until_ms
+        return place
+
+    def beyond(self, until_ms: int) -> tuple[int, Place | None]:
+        """Which was the last one is not known without a walk."""
+        return NEVER, self.after(until_ms)
+
+    def _placed(self, turn: Turn | None) -> Place | None:
+        while turn is not None and turn.recurrence_ms in self._done:
+            turn = self._turns.after(*turn)
+        return None if turn is None else _place(turn)
+
+
+def _place(turn: Turn) -> Place:
+    # An event's pointer is its instants; its wall clock time is computed anew from the event each time.
+    return Place(Pointer(0, 0, turn.recurrence_ms), turn.fire_ms)
 
 
 def begin(task_id: str, recurrence: Recurrence, appended_ms: int, old: TaskState | None) -> Begin:
@@ -152,7 +234,7 @@ def fallen_due(task_id: str, task: Task, until_ms: int, why: str) -> tuple[tuple
         return (), following
     skips = _of_queue(state.extras.queued, why)
     if following != NEVER:
-        series = Series(task_id, command.options.recurrence, state.extras.last_local)
+        series = series_of(task_id, command, state.extras)
         due, to_come = _fallen_due(series, place_of(state), until_ms, why)
         skips += due
         following = NEVER if to_come is None else to_come.at_ms
@@ -182,10 +264,12 @@ def _of_queue(queued: tuple[int, ...], why: str) -> list[Skip]:
     return [Skip(why, at_ms, at_ms, 1) for at_ms in queued]
 
 
-def _fallen_due(series: Series, place: Place, until_ms: int, why: str) -> tuple[list[Skip], Place | None]:
+def _fallen_due(series: Occurring, place: Place, until_ms: int, why: str) -> tuple[list[Skip], Place | None]:
     """Those from `place` on that are dispatched by `until_ms`, and the first one that is not."""
     if place.fire_at_ms > until_ms:
         return [], place
+    if not series.in_order:
+        return _fallen_due_singly(series, place, until_ms, why)
     last = series.jump(place, until_ms)
     count = 1 + (last.at_ms - place.at_ms) // max(1, series.recurrence.interval_ms)
     for _ in range(MOST_STEPS):
@@ -193,8 +277,23 @@ def _fallen_due(series: Series, place: Place, until_ms: int, why: str) -> tuple[
         if following is None or following.fire_at_ms > until_ms:
             return [Skip(why, place.at_ms, last.at_ms, count)], following
         last, count = following, count + 1
-    through = max(last.at_ms, series.before(until_ms + 1))
-    return [Skip(f"{why}; more than were counted", place.at_ms, through, count)], series.after(through)
+    through, to_come = series.beyond(until_ms)
+    return [Skip(f"{why}; more than were counted", place.at_ms, max(last.at_ms, through), count)], to_come
+
+
+def _fallen_due_singly(
+    series: Occurring, place: Place, until_ms: int, why: str
+) -> tuple[list[Skip], Place | None]:
+    """Where occurrences were moved, no stretch of instants says which had their turn."""
+    found: list[Skip] = []
+    following: Place | None = place
+    while following is not None and following.fire_at_ms <= until_ms and len(found) < MOST_STEPS:
+        found.append(Skip(why, following.at_ms, following.at_ms, 1))
+        following = series.following(following)
+    if following is not None and following.fire_at_ms <= until_ms:
+        found[-1] = found[-1]._replace(why=f"{why}; more than were counted")
+        following = series.beyond(until_ms)[1]
+    return found, following
 
 
 def skipped(skip: Skip, state: TaskState, queue: str) -> Ended:

@@ -93,7 +93,8 @@ def trigger(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision
         return refuse(task, command, VerdictKind.REJECTED, f"queue {asked.queue!r} is gone")
     taken = {run.occurrence_ts for run in state.runs} | {state.next_occurrence_ts, *state.extras.queued}
     occurrence = max(now_ms, state.last_occurrence_ts + 1)
-    while occurrence in taken:
+    # An event's occurrences, wherever they were moved, are named by whole seconds: never by one of these.
+    while occurrence in taken or (asked.options.event and occurrence % 1_000 == 0):
         occurrence += 1
     places = rules.gates.places(asked.queue, asked.options.limit_key)
     run = RunState(occurrence, 1, state.rev, now_ms, places=places)

@@ -13,6 +13,7 @@ from tickstream.dispatcher.batch import Batch
 from tickstream.dispatcher.outcome import BucketOutcome
 from tickstream.dispatcher.ports import Input
 from tickstream.dispatcher.records import work_partition
+from tickstream.model import NEVER
 
 SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 600.0)
 """Upper bounds of what is timed, s."""
@@ -70,7 +71,12 @@ class LaneTally:
         self.commit.add(commit_s)
         self.partitions.add(_partitions(outcomes, buckets))
         late = [
-            max(0, work.decided_ms - work.occurrence_ts) / 1_000  # sent ahead, nothing is late
+            # Sent ahead, nothing is late; and what was moved is due where it was moved to.
+            max(
+                0,
+                work.decided_ms - (work.occurrence_ts if work.not_before_ms == NEVER else work.not_before_ms),
+            )
+            / 1_000
             for outcome in outcomes
             for _, work in outcome.work
             if work.attempt == 1

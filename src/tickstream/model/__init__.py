@@ -7,7 +7,13 @@ Values that exist once per record are NamedTuples: immutable like a frozen datac
 third of its price to make.
 """
 
-from tickstream.model.answers import RECENT_COMMANDS, RecentCommand, VerdictKind
+from tickstream.model.answers import (
+    RECENT_COMMANDS,
+    CalendarAnswer,
+    RecentCommand,
+    VerdictConflict,
+    VerdictKind,
+)
 from tickstream.model.commands import (
     AGAIN_LABEL,
     BACKFILL_LABEL,
@@ -35,8 +41,10 @@ from tickstream.model.ids import (
     buckets_of_lane,
     check_task_id,
     idempotency_key,
+    is_reminder_id,
     lane_of,
     murmur2,
+    reminder_id,
 )
 from tickstream.model.outcomes import (
     NO_RETRY,
@@ -88,6 +96,7 @@ __all__ = [
     "VERSION_HEADER",
     "Body",
     "BoundCall",
+    "CalendarAnswer",
     "Claim",
     "Command",
     "DeadReason",
@@ -123,6 +132,7 @@ __all__ = [
     "Term",
     "Verb",
     "Verdict",
+    "VerdictConflict",
     "VerdictKind",
     "Work",
     "bucket_key",
@@ -131,7 +141,9 @@ __all__ = [
     "buckets_of_lane",
     "check_task_id",
     "idempotency_key",
+    "is_reminder_id",
     "lane_of",
     "murmur2",
     "overridden",
+    "reminder_id",
 ]

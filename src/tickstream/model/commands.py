@@ -61,6 +61,10 @@ class Verb(Term):
     PAUSE_QUEUE = "PAUSE_QUEUE"
     RESUME_QUEUE = "RESUME_QUEUE"
     LIMIT_QUEUE = "LIMIT_QUEUE"
+    CHANGE_EVENT = "CHANGE_EVENT"
+    """A calendar's event in part: one occurrence, one and those that follow it, or all."""
+    CHECK_EVENT = "CHECK_EVENT"
+    """What an event would meet in its calendar; nothing is changed."""
 
     @property
     def of_queue(self) -> bool:
@@ -117,7 +121,7 @@ class Options(NamedTuple):
     recurrence: Recurrence | None = None
     """None: once, at `when`."""
     event: bytes = b""
-    """The calendar event that the task is, encoded; empty: it is none."""
+    """The calendar event that the task is, or of CHANGE_EVENT the change to it, encoded; empty: it is none."""
 
 
 DEFAULT_OPTIONS: Final = Options()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from struct import unpack_from
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from tickstream.errors import InvalidTaskId
 
 MAX_TASK_ID_BYTES: Final = 255
+_REMINDER: Final = re.compile(r"~remind[+-]\d+e?$", re.ASCII)
 
 
 def check_task_id(task_id: str) -> str:
@@ -85,3 +87,13 @@ def buckets_of_lane(lane: int, buckets: int, lanes: int) -> tuple[int, ...]:
 def idempotency_key(task_id: str, occurrence_ts: int) -> str:
     """The key that is the same for every attempt of one occurrence: `task_id@occurrence_ts`."""
     return f"{task_id}@{occurrence_ts}"
+
+
+def reminder_id(event_id: str, offset_ms: int, from_end: bool) -> str:
+    """`{room-7}standup~remind-600000`: of the task that fires a reminder of an event. Raises InvalidTaskId."""
+    return check_task_id(f"{event_id}~remind{offset_ms:+d}{'e' if from_end else ''}")
+
+
+def is_reminder_id(task_id: str) -> bool:
+    """Whether that is the id of a reminder's task."""
+    return _REMINDER.search(task_id) is not None

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from tickstream.clock import iso_utc
-from tickstream.model.answers import VerdictKind
+from tickstream.model.answers import CalendarAnswer, VerdictConflict, VerdictKind
 from tickstream.model.commands import Receipt, Rev
 from tickstream.model.tasks import Outcome
 from tickstream.model.terms import Term
@@ -140,6 +140,13 @@ class Verdict(NamedTuple):
     """The reason of a rejection, in words for the caller."""
     in_flight: tuple[int, ...]
     """occurrence_ts of every run still in flight."""
+    calendar: CalendarAnswer | None = None
+    """What a calendar's check found, None where none was made; `detail` has it in words."""
+
+    @property
+    def conflicts(self) -> tuple[VerdictConflict, ...]:
+        """What the event meets in its calendar."""
+        return () if self.calendar is None else self.calendar.conflicts
 
     def __str__(self) -> str:
         """The answer in words: `too late (succeeded) mail:42 at 2026-…Z (receipt 3:1207:0)`."""

@@ -21,11 +21,13 @@ class Outcome(Term):
     LEASE_EXPIRED = "LEASE_EXPIRED"
     SKIPPED = "SKIPPED"
     """It fell due and was not dispatched, for a recorded reason."""
+    CONFLICT = "CONFLICT"
+    """Not an end: its calendar's horizon moved on, and it meets another event there."""
 
     @property
     def terminal(self) -> bool:
         """Whether nothing follows for the occurrence."""
-        return self not in (Outcome.ATTEMPT_FAILED, Outcome.LEASE_EXPIRED)
+        return self not in (Outcome.ATTEMPT_FAILED, Outcome.LEASE_EXPIRED, Outcome.CONFLICT)
 
 
 class RunState(NamedTuple):
@@ -117,6 +119,8 @@ class Extras(NamedTuple):
     """When the last pause ended: what had fallen due by then was missed because of it."""
     busy_until_ms: int = NEVER
     """Of a calendar's event: up to where its time is kept for the conflict check, the horizon."""
+    done: tuple[int, ...] = ()
+    """Of a calendar's event: occurrences that had their turn, and have since been put later."""
 
 
 NO_EXTRAS: Final = Extras()

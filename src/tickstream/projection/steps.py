@@ -207,8 +207,8 @@ def definition_of(value: bytes) -> tuple[Definition, bytes]:
         columns = Columns(command.queue, "", {})
     else:
         columns = Columns(command.queue, body.handler, body.labels)
-    options = command.options
-    if options.event:
-        decode_booking(options.event)
+    options, event = command.options, command.options.event
+    if event and decode_booking(event).reminder is not None:
+        event = b""  # a reminder takes no time, and is no event of its own
     terms = options.terms or DEFAULT_TERMS
-    return Definition(spec.rev, columns, terms.lease_ms, options.recurrence), options.event
+    return Definition(spec.rev, columns, terms.lease_ms, options.recurrence), event

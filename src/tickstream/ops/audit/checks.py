@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tickstream.model import NEVER, Outcome, Rev, Verb, VerdictKind
+from tickstream.model import NEVER, Outcome, Rev, Verb, VerdictKind, is_reminder_id
 from tickstream.ops.audit.facts import Acked, Asked, Dispatched, Ended
 from tickstream.ops.audit.fates import Fates, find_command
 from tickstream.ops.audit.history import Case
@@ -94,7 +94,10 @@ def unasked_work(case: Case) -> Iterator[Example]:
             continue  # its command may lie beyond the end that was read
         command = commands.get(work.rev)
         what = ""
-        if command is None and bounds.holds(bounds.names.commands, history.bucket, work.rev.offset):
+        asked_for = command is not None or is_reminder_id(
+            history.task_id
+        )  # a reminder's definition is its event's
+        if not asked_for and bounds.holds(bounds.names.commands, history.bucket, work.rev.offset):
             what = "work of a definition that no command made"
         elif command is not None and command.verb is Verb.CANCEL:
             what = "work of a definition that is a Cancel"
@@ -218,11 +221,13 @@ def early(case: Case) -> Iterator[Example]:
     The start is taken from the worker's clock: one that is behind the dispatcher's shows here too.
     """
     found: dict[int, list[str]] = defaultdict(list)
+    # Only the first attempt says where its occurrence was moved to.
+    due = {w.occurrence_ts: case.history.due_of(w) for w in case.history.dispatched if w.attempt == 1}
     for work in case.history.dispatched:
-        if max(work.decided_ms, work.not_before_ms) < work.occurrence_ts:
+        if max(work.decided_ms, work.not_before_ms) < due.get(work.occurrence_ts, work.occurrence_ts):
             found[work.occurrence_ts].append(case.work_at(work))
     for run in case.history.ran:
-        if NEVER < run.started_ms < run.occurrence_ts:
+        if NEVER < run.started_ms < due.get(run.occurrence_ts, run.occurrence_ts):
             found[run.occurrence_ts].append(case.report_at(run.offset))
     for occurrence_ts, records in found.items():
         yield Example(case.history.task_id, occurrence_ts, "before its instant", tuple(records))
@@ -243,7 +248,8 @@ def late(case: Case) -> Iterator[Example]:
     accepted = {command.rev: command.accepted_ms for command in case.history.asked}
     started = first_starts(case.history)
     for work in case.history.dispatched:
-        due_ms = max(work.occurrence_ts, accepted.get(work.rev, work.occurrence_ts))
+        instant = case.history.due_of(work)
+        due_ms = max(instant, accepted.get(work.rev, instant))
         if work.attempt > 1 or case.bounds.excluded(due_ms):
             continue
         start_ms = started.get(work.occurrence_ts, work.decided_ms)

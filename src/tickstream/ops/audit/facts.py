@@ -45,6 +45,8 @@ class Asked(NamedTuple):
     recurs: bool
     lead_ms: int
     """Its work may be decided so much before `when`."""
+    event: bool
+    """The task is a calendar's event: an occurrence may be moved, and is due where its work says."""
 
 
 class Misplaced(NamedTuple):

@@ -19,9 +19,21 @@ from tickstream.codec import (
     decode_reports,
     decode_state,
     decode_work,
+    split_off_by,
     split_timers_key,
 )
-from tickstream.model import NEVER, IfExists, Outcome, ReportKind, Rev, VerdictKind, bucket_key, bucket_of_key
+from tickstream.model import (
+    NEVER,
+    Command,
+    IfExists,
+    Outcome,
+    ReportKind,
+    Rev,
+    Verb,
+    VerdictKind,
+    bucket_key,
+    bucket_of_key,
+)
 from tickstream.ops.audit.facts import (
     Advanced,
     Asked,
@@ -128,8 +140,12 @@ class Fold:
                 options.not_after,
                 options.recurrence is not None,
                 options.lead_ms,
+                bool(options.event),
             )
             self._sink.task(bucket, command.task_id, asked)
+            split_off = _split_off(command)
+            if split_off:
+                self._sink.task(bucket, split_off, asked)
 
     def _reports(self, bucket: int, offset: int, value: bytes | None) -> None:
         for report in decode_reports(value).reports:
@@ -243,3 +259,11 @@ class Evidence(Fold):
     def mark(self, bucket: int, mark: Advanced | Claimed) -> None:
         """Of Sink."""
         self.timelines.setdefault(bucket, BucketTimeline()).add(mark)
+
+
+def _split_off(command: Command) -> str:
+    """The id of the task that a change of an event makes beside it; empty: none."""
+    if command.verb is not Verb.CHANGE_EVENT:
+        return ""
+    uid = split_off_by(command.options.event)
+    return f"{{{bucket_key(command.task_id)}}}{uid}" if uid else ""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from tickstream.model import NEVER, Rev, VerdictKind
+from tickstream.model import NEVER, Rev, VerdictKind, is_reminder_id
 from tickstream.ops.audit.facts import (
     Acked,
     Advanced,
@@ -77,6 +77,15 @@ class TaskHistory:
         """Of the last TaskState, NEVER: none was read."""
         for fact in facts:
             self.add(fact)
+
+    @property
+    def moves(self) -> bool:
+        """Whether an occurrence may be due elsewhere than at its own instant: of a calendar's event, or a reminder."""
+        return is_reminder_id(self.task_id) or any(command.event for command in self.asked)
+
+    def due_of(self, work: Dispatched) -> int:
+        """When the occurrence of a Work record was due."""
+        return work.not_before_ms if work.not_before_ms != NEVER and self.moves else work.occurrence_ts
 
     def add(self, fact: Fact) -> None:
         """Take in the next fact; facts of one partition come in its order."""
