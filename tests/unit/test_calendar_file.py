@@ -80,7 +80,7 @@ def test_a_dry_run_needs_no_broker(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [((), "--handler"), (("--handler", "x", "--on-conflict", "maybe"), "--on-conflict")],
+    [(("--handler", "x", "--on-conflict", "maybe"), "--on-conflict")],
 )
 def test_what_is_missing_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str

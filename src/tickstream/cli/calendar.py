@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tickstream.cli import agenda
+from tickstream.cli import agenda, booking
 from tickstream.cli.agenda import CalendarId
 from tickstream.cli.exit_codes import NO
 from tickstream.cli.options import Bootstrap, Json, Prefix, Wait, settings_from
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 for command in (agenda.events, agenda.free, agenda.conflicts, agenda.export):
     app.command()(command)
-
-Zone = Annotated[
-    str, typer.Option(metavar="ZONE", help="Of its days and of times without a zone: an IANA name.")
-]
+for told in (booking.add, booking.change, booking.move, booking.cancel, booking.remove):
+    app.command()(told)
 
 
 @app.callback()
 def calendar() -> None:
-    """Calendars: import and export iCalendar files, list events, find free time, remove events."""
+    """Calendars: add and change events, list them, find free time, import and export iCalendar files."""
 
 
 @app.command(name="import")
@@ -43,10 +41,14 @@ def import_(
     calendar: CalendarId,
     handler: Annotated[
         str,
-        typer.Option(metavar="NAME", help="What runs at the start of each occurrence.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="What runs at the start of each occurrence; without: it is recorded.",
+            show_default=False,
+        ),
     ] = "",
     queue: Annotated[str | None, typer.Option(metavar="QUEUE", help="Where it runs.")] = None,
-    zone: Zone = "UTC",
+    zone: booking.Zone = "UTC",
     on_conflict: Annotated[
         str, typer.Option(metavar="reject|report|allow", help="What an event comes to that meets another.")
     ] = "reject",
@@ -73,10 +75,6 @@ def import_(
         raise typer.BadParameter(
             f"{on_conflict!r}: is one of reject, report and allow", param_hint="--on-conflict"
         )
-    if not handler and not dry_run:
-        raise typer.BadParameter(
-            "what shall run at the start of each occurrence? Give a name", param_hint="--handler"
-        )
     output, fates, now = Output(json), Counter[str](), SystemClock().wall_ms()
 
     def report(path: Path, entries: Iterator[Entry]) -> None:
@@ -99,28 +97,4 @@ def import_(
         f"{len(files)} files: " + ", ".join(f"{fates[fate]} {fate}" for fate in Fate if fates[fate]),
     )
     if fates[Fate.REJECTED]:
-        raise typer.Exit(NO)
-
-
-@app.command()
-def remove(
-    uid: Annotated[str, typer.Argument(metavar="UID", help="The event's UID.")],
-    calendar: CalendarId,
-    wait: Wait = 10,
-    bootstrap: Bootstrap = None,
-    prefix: Prefix = None,
-    json: Json = False,
-) -> None:
-    """Remove an event with all its occurrences: its time is free."""
-    from tickstream.ingest import Client
-    from tickstream.model import VerdictKind
-
-    with Client(settings_from(bootstrap, prefix)) as client:
-        verdict = client.calendar(calendar, timeout=timedelta(seconds=wait)).remove(uid)
-    kind = verdict.kind.value.lower()
-    Output(json).result(
-        {"uid": uid, "calendar": calendar, "verdict": kind, "detail": verdict.detail},
-        f"{uid}: {kind.replace('_', ' ')} {verdict.detail}".rstrip(),
-    )
-    if verdict.kind is not VerdictKind.CANCELLED:
         raise typer.Exit(NO)

@@ -57,7 +57,10 @@ def _imported(
     try:
         if read.cancels or event.status is Status.CANCELLED:
             return _entry(line, event.uid, room.remove(event.uid))
-        verdict = room.put(event, on_conflict=on_conflict, handler=handler, payload=b"", queue=queue)
+        if handler:
+            verdict = room.put(event, on_conflict=on_conflict, handler=handler, payload=b"", queue=queue)
+        else:
+            verdict = room.put(event, on_conflict=on_conflict)
     except InvalidInput as error:
         return Entry(line, event.uid, Fate.REJECTED, str(error))
     return _entry(line, event.uid, verdict)
