@@ -10,10 +10,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from tickstream.calendar.stored import Booking, encode_booking
 from tickstream.model import NEVER, History, Outcome, Recurrence, Rev, RunState, TaskState, bucket_of
 from tickstream.projection.fold import Step, fold
 from tickstream.projection.index import Identity, IndexWriter
-from tickstream.projection.rows import Columns, Definition, Position, Pulse
+from tickstream.projection.rows import BookingChange, Columns, Definition, Position, Pulse
 from tickstream.projection.server import serve
 from tickstream.projection.snapshot import Member, Snapshot, encode_snapshot
 
@@ -47,6 +48,7 @@ class Board:
         self._offsets = 0
         self._open: dict[int, tuple[dict[str, Any], dict[str, Any], list[History]]] = {}
         self._known: dict[str, tuple[Definition, TaskState]] = {}
+        self._booked: dict[int, dict[str, BookingChange]] = {}
 
     def schedule(
         self,
@@ -64,6 +66,14 @@ class Board:
             Rev(self._offsets, 0), Columns(queue, handler, dict(labels or {})), recurrence=recurrence
         )
         self._put(task_id, definition, TaskState(definition.rev, at_ms, NEVER, (), None, NEVER, ()))
+
+    def book(self, booking: Booking) -> None:
+        """An event comes into a calendar, or is changed there."""
+        first = booking.expansion.first()
+        assert first is not None
+        self.schedule(booking.task_id, first.start_ms, handler="meet")
+        change = BookingChange(encode_booking(booking), self.wall.now, self._offsets)
+        self._booked.setdefault(bucket_of(booking.task_id, BUCKETS), {})[booking.task_id] = change
 
     def dispatch(self, task_id: str, *, after_ms: int = 4) -> None:
         """It goes out, that long after it was due."""
@@ -177,7 +187,8 @@ class Board:
             position = Position(
                 1, 1, 0, self.wall.now - lag, self._offsets + 1, 0, restoring=bucket in restoring
             )
-            steps.append(Step(bucket, definitions, states, outcomes, position))
+            booked = self._booked.pop(bucket, {})
+            steps.append(Step(bucket, definitions, states, outcomes, position, booked))
         self.index.apply(fold(steps, self.index))
 
     def _end(

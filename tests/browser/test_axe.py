@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.board import DEADLINE_S, NOW, Board
+from tests.browser.test_calendars import BOOKINGS
 
 AXE = "axe-core@4.14.1"
 DOWNLOAD_S = 60
@@ -21,6 +22,10 @@ VIEWS = {
     "cluster": "#lane-table tbody tr",
     "list": "#listing tbody tr",
     "task/bad:1": "#occurrences tbody tr",
+    "calendars": "#calendar-table tbody tr",
+    "calendars/room-7": ".week .chip.conflict",
+    "calendars/room-7?view=month": ".month .chip.conflict",
+    f"calendars/room-7?event={NOW}%20standup": "#occasion-next li",
 }
 """By address, what is there once the view has its answer."""
 
@@ -55,6 +60,8 @@ def test_no_view_has_a_finding(board: Board, url: str, page: Page, axe: str, sch
     board.schedule("run:1", NOW - 5_000)
     board.dispatch("run:1")
     board.claim("run:1")
+    for booking in BOOKINGS:
+        board.book(booking)
     board.broker(workers={"default": ("w1",), "mail": ()})
     board.commit()
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

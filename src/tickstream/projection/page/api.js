@@ -97,6 +97,21 @@ export function lateness(query) {
   return json(`api/lateness?${queryString(query)}`);
 }
 
+/** Calendars that have events: /api/calendars. */
+export function calendars(query) {
+  return json(`api/calendars?${queryString(query)}`);
+}
+
+/** What takes place in a calendar: /api/events. */
+export function calendarEvents(query) {
+  return json(`api/events?${queryString(query)}`);
+}
+
+/** Where a calendar's feed lies: /api/feed. */
+export async function feedPath(query) {
+  return (await request(`api/feed?${queryString(query)}`, { signal: AbortSignal.timeout(PATIENCE_MS) })).json();
+}
+
 /** The query string of an object. */
 export function queryString(query) {
   const given = new URLSearchParams();

@@ -1,6 +1,7 @@
 // The page: the live stream and the address bar decide what is shown; here they meet.
 
 import { setToken } from "./api.js";
+import { CalendarsView } from "./calendars.js";
 import { taskHref } from "./cells.js";
 import { ChartsView } from "./charts.js";
 import { ClusterView } from "./cluster.js";
@@ -38,7 +39,8 @@ const panels = {
   charts: new ChartsView(byId("charts")),
   cluster: new ClusterView(byId("cluster")),
 };
-const views = { ...panels, task: taskView, list: listing };
+const calendarsView = new CalendarsView(byId("calendars"));
+const views = { ...panels, task: taskView, list: listing, calendars: calendarsView };
 let shown = overview;
 
 // --------------------------------------------------------------------------- what comes in
@@ -154,6 +156,7 @@ function route(event) {
   }
   if (shown === taskView) taskView.open(decoded(id));
   if (shown === listing) listing.open(new URLSearchParams(query));
+  if (shown === calendarsView) calendarsView.open(decoded(id), new URLSearchParams(query));
   if (Object.hasOwn(panels, kind)) shown.open();
   if (shown === overview) update();
   if (event) {
