@@ -182,7 +182,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
         longs,
         ints,
     ),
-    "Progress": built(Progress, positions, positions, longs, longs, longs, texts, ints),
+    "Progress": built(Progress, positions, positions, longs, longs, longs, texts, ints, texts),
     "QueueState": built(
         QueueState,
         texts,

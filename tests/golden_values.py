@@ -267,6 +267,14 @@ VALUES: dict[str, tuple[Any, ...]] = {
             through_ts=INSTANT + 600_000,
             occurrences=11,
         ),
+        ENDED._replace(
+            number=13,
+            attempt=0,
+            outcome=Outcome.MOVED,
+            error="tzdata 2026a -> 2026f",
+            result=b"",
+            through_ts=INSTANT + 3_600_000,
+        ),
     ),
     "Progress": (
         Progress(
@@ -277,6 +285,16 @@ VALUES: dict[str, tuple[Any, ...]] = {
             9,
             "2026a",
             0,
+        ),
+        Progress(
+            InputPosition(ID, 1208, 4, 0),
+            InputPosition(OTHER_ID, 0, 0, -1),
+            INSTANT,
+            7,
+            9,
+            "2026f",
+            0,
+            "2026a",
         ),
     ),
     "QueueState": (

@@ -11,6 +11,7 @@ from tickstream.dispatcher.ports import Input, InputRecord, LogFacts, LogRecord,
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.errors import BucketStopped, RecordRefused, RetryTransaction
 from tickstream.model import DEFAULT_OPTIONS, Command, Report, ReportKind, Signal, Verb, bucket_of
+from tickstream.recurrence.zone_data import ZoneData, in_use
 from tickstream.settings import EngineSettings, LaneSettings
 from tickstream.testing import ManualClock
 from tickstream.timer_store import TimerStore
@@ -177,9 +178,10 @@ class Bench:
         self.events: list[Mapping[str, object]] = []
         self.ports = LanePorts(world, world, world, world, Facts(world))
 
-    def take_over(self) -> Lane:
+    def take_over(self, zones: ZoneData | None = None) -> Lane:
+        zones = zones or in_use()
         take_over = TakeOver(
-            0, "me", 0, BUCKETS, "2026a", NAMES, self.ports, lambda: MemoryChangelog(self.world), self.store,
+            0, "me", 0, BUCKETS, zones, NAMES, self.ports, lambda: MemoryChangelog(self.world), self.store,
             self.clock, self.events.append,
         )  # fmt: skip
         steps = take_over.steps()
@@ -190,7 +192,7 @@ class Bench:
                 return Lane(
                     0, 4, NAMES, self.ports, self.store, self.clock, EngineSettings(),
                     LaneSettings(batch_open_ms=0), self.events.append, active.value, take_over.leases,
-                    latecomers=take_over,
+                    latecomers=take_over, zones=zones,
                 )  # fmt: skip
 
     def schedule(self, offset: int, at_ms: int, task_id: str = TASK) -> InputRecord:

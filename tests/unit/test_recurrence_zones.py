@@ -17,7 +17,8 @@ import tzdata
 from tests.rules import pinned
 from tickstream.errors import UnknownZone
 from tickstream.recurrence import Cron, Every, Fold, Gap, Policy, Rrule, Subday, take, tzdata_version
-from tickstream.recurrence.zones import PROBE, load_zone, zone_keys
+from tickstream.recurrence.zone_data import load_zone, zone_keys
+from tickstream.recurrence.zones import PROBE
 
 NEW_YORK = "America/New_York"
 

@@ -28,7 +28,8 @@ from tickstream.clock import iso_utc_seconds
 from tickstream.errors import InvalidEvent
 from tickstream.recurrence.civil import iso_local, seconds_of
 from tickstream.recurrence.grammar import parse_written
-from tickstream.recurrence.zones import Zone, wall_clock_instant
+from tickstream.recurrence.zone_data import wall_clock_instant
+from tickstream.recurrence.zones import Zone
 
 _END: Final = re.compile(r"(?:^|;)(?:COUNT|UNTIL)=[^;]*", re.ASCII | re.IGNORECASE)
 _COUNT: Final = re.compile(r"(?<=COUNT=)\d+", re.ASCII | re.IGNORECASE)

@@ -29,7 +29,8 @@ from tickstream.recurrence.civil import DAY, seconds_of, utc_of
 from tickstream.recurrence.grammar import parse_written
 from tickstream.recurrence.moments import resolve
 from tickstream.recurrence.values import Fold, Gap, Rrule
-from tickstream.recurrence.zones import Zone, load_zone
+from tickstream.recurrence.zone_data import load_zone
+from tickstream.recurrence.zones import Zone
 
 MOST_OCCURRENCES: Final = 10_000
 """Of one event within the horizon: enough for an hourly one over the default 400 days."""

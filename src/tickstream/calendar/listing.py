@@ -19,7 +19,8 @@ from tickstream.calendar.values import Occurrence
 from tickstream.errors import InvalidInput
 from tickstream.recurrence.civil import seconds_of
 from tickstream.recurrence.grammar import parse_written
-from tickstream.recurrence.zones import Zone, load_zone
+from tickstream.recurrence.zone_data import load_zone
+from tickstream.recurrence.zones import Zone
 
 MOST_NAMED: Final = 20
 """Conflicts that are listed with one occurrence; all of them are counted."""

@@ -18,7 +18,8 @@ from tickstream.cli.output import Output
 from tickstream.clock import SystemClock, iso_utc, moment_of
 from tickstream.errors import InvalidInput, MissingExtra
 from tickstream.ops.instants import parse_duration, parse_instant
-from tickstream.recurrence.zones import Zone, load_zone
+from tickstream.recurrence.zone_data import load_zone
+from tickstream.recurrence.zones import Zone
 from tickstream.settings import dashboard_url
 
 CalendarId = Annotated[str, typer.Option("--calendar", metavar="ID", help="Which calendar, as room-7.")]

@@ -38,6 +38,7 @@ from tickstream.errors import (
 )
 
 _LOG_VARIABLE: Final = "TICKSTREAM_LOG"
+_TZDATA_VARIABLE: Final = "TICKSTREAM_TZDATA"
 
 
 class LogLevel(StrEnum):
@@ -84,6 +85,14 @@ def tickstream(
     log_level: Annotated[
         LogLevel, typer.Option(envvar=_LOG_VARIABLE, help="What is logged to stderr.")
     ] = LogLevel.WARNING,
+    tzdata: Annotated[
+        str,
+        typer.Option(
+            envvar=_TZDATA_VARIABLE,
+            metavar="WHEEL|DIR",
+            help="Reckon with the time zones of another release of the package tzdata. (default: the installed one)",
+        ),
+    ] = "",
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
@@ -103,6 +112,11 @@ def tickstream(
     """
     os.environ[_LOG_VARIABLE] = log_level  # for the processes that a command starts
     log_to_stderr(log_level)
+    if tzdata:
+        from tickstream.recurrence.zone_data import use, zone_data
+
+        os.environ[_TZDATA_VARIABLE] = tzdata
+        use(zone_data(tzdata))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

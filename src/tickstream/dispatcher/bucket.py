@@ -23,6 +23,7 @@ from tickstream.dispatcher.decision import (
 from tickstream.dispatcher.engine import apply_command, apply_due
 from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import Expired
+from tickstream.dispatcher.moving import look_again, parked, with_zones
 from tickstream.dispatcher.outcome import BucketOutcome, DeadLetter, Reply, TaskView
 from tickstream.dispatcher.queues import apply_queue_command
 from tickstream.dispatcher.runs import apply_expiry, apply_report
@@ -70,7 +71,7 @@ class BucketTurn:
         self._history_number = progress.history_number
         self._gates = gates.turn(now_ms)
         self._calendars = Calendars(bucket, view, self._task)
-        self._rules = rules._replace(gates=self._gates, calendars=self._calendars)
+        self._rules = with_zones(rules, progress)._replace(gates=self._gates, calendars=self._calendars)
         self._now_ms = now_ms
         self._before: dict[str, Task] = {}
         self._after: dict[str, Task] = {}
@@ -167,6 +168,19 @@ class BucketTurn:
             self._stale.append(entry)
         self._take(entry.task_id, decision)
 
+    def moves(self, task_id: str, *, given_up: str = "") -> None:
+        """A task that other zone data placed is looked at anew; it is parked if `given_up`."""
+        if given_up:
+            self._fault(task_id, given_up)
+            return
+        task = self._task(task_id)
+        if task.state is not None:
+            self._take(task_id, look_again(task_id, task, self._now_ms, self._rules))
+
+    def placed(self) -> None:
+        """Nothing is left that older zone data placed."""
+        self._progress = self._progress._replace(tzdata_before="")
+
     def expired(self, lease: Expired, *, given_up: str = "") -> None:
         """One lease that an end probe licensed to expire; its task is parked if `given_up`."""
         if given_up:
@@ -249,9 +263,7 @@ class BucketTurn:
         if task.state is None:
             return False
         self._after[task_id] = Task(task.spec, faulted(task.state, why))
-        self._alarms.append(
-            f"task {task_id!r} is faulted: {why}. Nothing is decided for it until: tickstream task resume"
-        )
+        self._alarms.append(parked(task_id, why))
         return True
 
     def _letter(self, task_id: str, value: bytes, why: str, source: str) -> None:
@@ -300,6 +312,8 @@ class BucketTurn:
         if decision.lease:
             self._leases.append(decision.lease)
         self._signals.extend(decision.signals)
+        if decision.alarm:
+            self._alarms.append(decision.alarm)
         for ended in decision.also_ended:
             self._end(task_id, ended)
         if decision.ended:

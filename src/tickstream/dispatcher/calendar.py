@@ -23,7 +23,8 @@ from tickstream.model import (
     VerdictConflict,
     VerdictKind,
 )
-from tickstream.recurrence.zones import Zone, load_zone
+from tickstream.recurrence.zone_data import load_zone
+from tickstream.recurrence.zones import Zone
 from tickstream.timer_store.busy_time import busy_time_of, takes_other_time, window
 from tickstream.timer_store.due import HORIZON_MS
 

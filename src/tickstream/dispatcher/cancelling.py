@@ -39,7 +39,9 @@ def cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
         if state.phase is Phase.CANCELLED and _cancelled_in_time(state):
             return refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
         return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
-    ends, occurrence = fallen_due(command.task_id, task, now_ms, "cancelled: the task was, before its turn")
+    ends, occurrence = fallen_due(
+        command.task_id, task, now_ms, "cancelled: the task was, before its turn", rules.zones
+    )
     if occurrence != NEVER:
         queue = decode_command(task.spec.command).queue if task.spec else ""
         ends += (Ended(occurrence, 0, state.rev, Outcome.CANCELLED, queue, NEVER, None, "", "", b""),)

@@ -29,6 +29,7 @@ from tickstream.model import (
     TaskState,
     VerdictKind,
 )
+from tickstream.recurrence.zone_data import ZoneData
 from tickstream.settings import EngineSettings
 
 
@@ -143,6 +144,13 @@ class Rules(NamedTuple):
     """Queues that exist."""
     gates: Admission = NO_GATES
     calendars: Bookings = NO_CALENDARS
+    zones: ZoneData | None = None
+    """By which occurrences are placed; None: by those that the process uses."""
+    moving: str = ""
+    """`2026a -> 2026f`: the older ones may have placed what is to come, so it is looked at anew before it is
+    dispatched. Empty: nothing is."""
+    newest: bool = True
+    """Whether no newer zone data have placed anything of the bucket: what they placed stays where it is."""
 
 
 class Sent(NamedTuple):
@@ -226,6 +234,8 @@ class Decision(NamedTuple):
     """The due entry has no task behind it: it is to be dropped."""
     lease: Lease | None = None
     """Begins now."""
+    alarm: str = ""
+    """What a person must hear of."""
     signals: tuple[Signal, ...] = ()
     follow: tuple[tuple[str, Decision], ...] = ()
     """Decisions about other tasks of the bucket, by their ids: an event's reminders, a series split off."""

@@ -19,9 +19,16 @@ from tickstream.model import (
     TaskState,
     VerdictKind,
 )
+from tickstream.recurrence.zone_data import ZoneData
 
 
-def define(task: Task, sent: Sent, kind: VerdictKind, judged: Judged | None = None) -> Decision:
+def define(
+    task: Task,
+    sent: Sent,
+    kind: VerdictKind,
+    judged: Judged | None = None,
+    zones: ZoneData | None = None,
+) -> Decision:
     """The command becomes the task's definition; what ran, and what was answered, is kept.
 
     An attempt that was only waited for is not made under another definition: the occurrence ends. Raises
@@ -41,9 +48,9 @@ def define(task: Task, sent: Sent, kind: VerdictKind, judged: Judged | None = No
             command.when, NO_EXTRAS._replace(fire_at_ms=fire_at(command.when, command.options.lead_ms))
         )
         if recurrence is not None:
-            start = begin(command.task_id, recurrence, sent.appended_ms, old)
+            start = begin(command.task_id, recurrence, sent.appended_ms, old, zones)
         skips, _ = fallen_due(
-            command.task_id, task, sent.appended_ms, "replaced: the task was, before its turn"
+            command.task_id, task, sent.appended_ms, "replaced: the task was, before its turn", zones
         )
     extras = start.extras._replace(busy_until_ms=NEVER if judged is None else judged.busy_until_ms)
     out, called_off = without_waiting(task)

@@ -106,7 +106,7 @@ def _applied(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
         case Verb.PAUSE:
             return pause(task, sent.command)
         case Verb.RESUME:
-            return resume(task, sent.command, now_ms)
+            return resume(task, sent.command, now_ms, rules)
         case other:
             raise AssertionError(f"{other} is no command of a task")
 
@@ -126,11 +126,11 @@ def _schedule(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
         return refuse(task, command, VerdictKind.REJECTED, f"the task exists ({state.phase.value})")
     try:
         if not command.options.event:
-            return define(task, sent, kind)
+            return define(task, sent, kind, zones=rules.zones)
         judged = rules.calendars.judge(command, task.spec, now_ms)
         if judged.refusal is not None:
             return refuse(task, command, judged.refusal, judged.detail, found=judged.found)
-        return define(task, sent, kind, judged)
+        return define(task, sent, kind, judged, rules.zones)
     except InvalidInput as error:
         return refuse(task, command, VerdictKind.REJECTED, str(error))
 

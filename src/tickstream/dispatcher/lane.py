@@ -22,6 +22,7 @@ from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.outcome import BucketOutcome
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
+from tickstream.dispatcher.sweep import Sweep, moving_events
 from tickstream.dispatcher.tally import LaneTally
 from tickstream.errors import (
     BatchPoisoned,
@@ -34,6 +35,7 @@ from tickstream.errors import (
     StoreRefused,
 )
 from tickstream.model import Progress
+from tickstream.recurrence.zone_data import ZoneData, in_use
 from tickstream.settings import EngineSettings, LaneSettings
 from tickstream.timer_store import BucketMeta, TimerStore
 from tickstream.topics import TopicNames
@@ -70,6 +72,8 @@ class OwnedBucket:
     gates: Gates
     due_since_ms: int = 0
     """Nothing in the due index lies before this instant."""
+    sweep: Sweep | None = None
+    """While something is to be looked at that older zone data placed."""
 
 
 class Latecomers(Protocol):
@@ -105,6 +109,7 @@ class Lane:
     """Whose turn it is. The Claim went through A, so B is next."""
     latecomers: Latecomers | None = None
     tally: LaneTally = field(default_factory=LaneTally)
+    zones: ZoneData = field(default_factory=in_use)
     _freshness: Freshness = field(init=False)
 
     def __post_init__(self) -> None:
@@ -210,7 +215,22 @@ class Lane:
             due += [(number, entry) for entry in bucket.gates.leaving(number, self.store, now)]
         expired = [e for e in self.leases.expired(self._freshness.licensed) if e.bucket in self.owned]
         pieces = [Piece(r) for r in inputs if r.bucket in self.owned]
-        return Batch(pieces, due, expired, heartbeat and bool(self.owned), now)
+        moves, placed = self._sweep()
+        return Batch(pieces, due, expired, heartbeat and bool(self.owned), now, moves, placed)
+
+    def _sweep(self) -> tuple[list[tuple[int, str]], frozenset[int]]:
+        """A page of what other zone data place elsewhere, and the buckets in which nothing of that is left."""
+        moves: list[tuple[int, str]] = []
+        placed = set()
+        for number, bucket in self.owned.items():
+            if bucket.sweep is None:
+                continue
+            if bucket.sweep.ended:
+                bucket.sweep = None
+                placed.add(number)
+            else:
+                moves += [(number, task_id) for task_id in bucket.sweep.page(self.store, self._rules())]
+        return moves, frozenset(placed)
 
     def _fill(self, inputs: list[InputRecord], limit: int) -> None:
         """Keep a started batch open for more, briefly: a commit costs the same for ten as for one."""
@@ -233,6 +253,8 @@ class Lane:
     def _wait_s(self) -> float:
         """How long nothing is to be done, seconds."""
         fresh_s = self._freshness.wait_s(self.leases.next_deadline())
+        if any(bucket.sweep is not None for bucket in self.owned.values()):
+            return 0.0
         longest_s = _RESTORING_WAIT_S if self.latecomers and self.latecomers.behind else fresh_s
         return min(longest_s, fresh_s, self._until_due_s())
 
@@ -276,7 +298,7 @@ class Lane:
 
     def _decide(self, batch: Batch) -> list[BucketOutcome]:
         """The outcome of every bucket touched. Pure but for reads of the store."""
-        rules = Rules(self.engine, self.ports.facts.queues())
+        rules = self._rules()
         turns = {
             number: self._turn(number, rules, batch.now_ms)
             for number in (self.owned if batch.heartbeat else sorted(batch.touched))
@@ -293,7 +315,14 @@ class Lane:
         for lease in batch.expired:
             # Last: a report of this very batch may have ended or renewed it.
             turns[lease.bucket].expired(lease, given_up=why)
+        for number, task_id in batch.moves:
+            turns[number].moves(task_id, given_up=why)
+        for number in batch.placed:
+            turns[number].placed()
         return [turn.outcome() for turn in turns.values()]
+
+    def _rules(self) -> Rules:
+        return Rules(self.engine, self.ports.facts.queues(), zones=self.zones)
 
     def _turn(self, number: int, rules: Rules, now_ms: int) -> BucketTurn:
         """The bucket's share, with T as the last end probe licensed it."""
@@ -356,6 +385,8 @@ class Lane:
                 self.ports.replies.signal(signal.run_id, encode_signal(signal))
             for reason in outcome.alarms:
                 self._alarm(outcome.bucket, reason)
+            for event in moving_events(outcome):
+                self.events(event)
 
     def _stop(self, stopped: BucketStopped) -> None:
         """One bucket cannot go on; the lane's others do."""

@@ -7,7 +7,6 @@ thread has to say goes back to the main thread as a note.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import queue
 import threading
@@ -33,6 +32,7 @@ from tickstream.dispatcher.vitals import DispatcherVitals
 from tickstream.errors import LaneFenced, LaneLost, RetryTransaction, StoreCorrupted, StoreFailed
 from tickstream.kafka import Admin
 from tickstream.model import Progress, buckets_of_lane
+from tickstream.recurrence.zone_data import ZoneData
 from tickstream.settings import EngineSettings, LaneSettings, Settings
 from tickstream.timer_store import TimerStore
 from tickstream.topics import Layout, TopicNames
@@ -61,6 +61,7 @@ class LaneParts:
     events: Events
     kill: KillSwitch
     vitals: DispatcherVitals
+    zones: ZoneData
 
 
 @dataclass(slots=True, eq=False)
@@ -167,7 +168,7 @@ class LaneThreads:
             parts.instance,
             layout.generation,
             buckets,
-            importlib.metadata.version("tzdata"),
+            parts.zones,
             names,
             ports,
             lambda: KafkaChangelog(parts.settings, names, f"lane-{number}-restore"),
@@ -213,6 +214,7 @@ class LaneThreads:
             take_over.leases,
             latecomers=take_over,
             tally=parts.vitals.tally(number),
+            zones=parts.zones,
         )
         parts.vitals.begun(lane)
         resources.callback(parts.vitals.ended, number)

@@ -24,6 +24,7 @@ _EVENTS: Final = {
     "lanes_lost": ("lane_lost", "Lanes given back or lost."),
     "aborted_transactions": ("transaction_aborted", "Transactions that were aborted and decided again."),
     "clock_steps": ("clock_stepped", "Steps of the wall clock."),
+    "occurrences_moved": ("occurrence_moved", "Occurrences that newer zone data moved."),
     "alarms": ("alarm", "Alarms: each wants a person."),
     "memberships_lost": ("membership_lost", "Times that the group threw this process out."),
 }

@@ -45,6 +45,7 @@ from tickstream.kafka import (
     is_evicted,
     lanes_consumer,
 )
+from tickstream.recurrence.zone_data import ZoneData, in_use
 from tickstream.settings import EngineSettings, LaneSettings, Settings
 from tickstream.timer_store import TimerStore
 from tickstream.topics import Layout, TopicNames
@@ -66,15 +67,16 @@ def run_dispatcher(
     supervised: bool = False,
     standby: bool = False,
     health: tuple[str, int] | None = None,
+    zones: ZoneData | None = None,
 ) -> None:
     """Run one dispatcher process until `stop` is set.
 
     `data_dir/index` holds its store. A store that is broken is wiped and restored, one that cannot be
     written (a full disk) is opened anew until it can; meanwhile the group gives the lanes to others.
     `supervised`: also end when the parent process has. `standby`: keep warm what others own, and join
-    the group only once everything is. `health`: host and port of /livez, /readyz and /metrics. Raises
-    InvalidInput (the port is taken), BrokerUnavailable, LayoutMismatch,
-    DataDirInUse, and StoreCorrupted when the disk breaks one store after the other.
+    the group only once everything is. `health`: host and port of /livez, /readyz and /metrics.
+    `zones`: the zone data to reckon with, None: those that the process uses. Raises InvalidInput (the port is
+    taken), BrokerUnavailable, LayoutMismatch, DataDirInUse, and StoreCorrupted when the disk breaks one store after the other.
     """
     own_dir, clock = data_dir / str(index), clock or SystemClock()
     kill, troubles = KillSwitch(kill_at), StoreTroubles(clock)
@@ -94,12 +96,13 @@ def run_dispatcher(
                 kill,
                 standby,
                 vitals,
+                zones or in_use(),
             )
             wipe = False
             troubles.begin()
             try:
                 with process:
-                    events(_started(index, process.instance))
+                    events(_started(index, process))
                     process.run(stop, supervised=supervised)
                 return
             except StoreCorrupted as broken:
@@ -116,8 +119,14 @@ def run_dispatcher(
             stop.wait(troubles.pause_s())
 
 
-def _started(index: int, instance: str) -> dict[str, object]:
-    return {"event": "process_started", "pid": os.getpid(), "index": index, "instance": instance}
+def _started(index: int, process: _Process) -> dict[str, object]:
+    return {
+        "event": "process_started",
+        "pid": os.getpid(),
+        "index": index,
+        "instance": process.instance,
+        "tzdata": process.zones.release,
+    }
 
 
 def _unusable(data_dir: Path, failed: StoreFailed) -> str:
@@ -140,6 +149,7 @@ class _Process:
     kill: KillSwitch
     standby: bool
     vitals: DispatcherVitals
+    zones: ZoneData
     instance: str = ""
     _names: TopicNames = field(init=False)
     _layout: Layout = field(init=False)
@@ -212,6 +222,7 @@ class _Process:
             self.events,
             self.kill,
             self.vitals,
+            self.zones,
         )
 
     # ------------------------------------------------------------------ the main thread

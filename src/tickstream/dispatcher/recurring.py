@@ -9,11 +9,13 @@ from typing import Final
 
 from tickstream.clock import iso_utc
 from tickstream.dispatcher.decision import Decision, Dispatch, Ended, Rules, Task, settle, terms_of
+from tickstream.dispatcher.moving import move
 from tickstream.dispatcher.series import (
     MOST_QUEUED,
     MOST_STEPS,
     Occurring,
     Place,
+    Series,
     Skip,
     given_up,
     place_of,
@@ -43,7 +45,12 @@ def fire(
     task: Task, state: TaskState, command: Command, occurrence_ts: int, now_ms: int, rules: Rules
 ) -> Decision:
     """An occurrence is due: dispatched, kept waiting, or recorded as skipped; and the pointer moves on."""
-    firing = Firing(series_of(command.task_id, command, state.extras), state, now_ms)
+    series = series_of(command.task_id, command, state.extras, rules.zones)
+    if rules.moving and occurrence_ts == state.next_occurrence_ts and isinstance(series, Series):
+        moved = move(task, state, command, series, now_ms, rules)
+        if moved.task is not task:
+            return moved
+    firing = Firing(series, state, now_ms)
     if state.extras.queued and occurrence_ts == state.extras.queued[0]:
         if state.runs:
             return Decision(task)  # something of this very batch is in flight since

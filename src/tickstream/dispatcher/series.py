@@ -25,6 +25,7 @@ from tickstream.model import (
 )
 from tickstream.recurrence import Pointer
 from tickstream.recurrence.stored import admitted, jitter_ms, occurrences_of
+from tickstream.recurrence.zone_data import ZoneData
 
 MOST_QUEUED: Final = 16
 """Occurrences that wait for the one in flight to end."""
@@ -84,13 +85,13 @@ class Occurring(Protocol):
         ...
 
 
-def series_of(task_id: str, command: Command, extras: Extras) -> Occurring:
+def series_of(task_id: str, command: Command, extras: Extras, zones: ZoneData | None = None) -> Occurring:
     """The occurrences of a recurring task."""
     recurrence = command.options.recurrence
     assert recurrence is not None
     if command.options.event:
         return EventSeries(recurrence, decode_booking(command.options.event).turns, extras.done)
-    return Series(task_id, recurrence, extras.last_local)
+    return Series(task_id, recurrence, extras.last_local, zones)
 
 
 class Series:
@@ -98,10 +99,13 @@ class Series:
 
     in_order: Final = True
 
-    def __init__(self, task_id: str, recurrence: Recurrence, last: int | None) -> None:
+    def __init__(
+        self, task_id: str, recurrence: Recurrence, last: int | None, zones: ZoneData | None = None
+    ) -> None:
+        """`zones` None: the data that the process uses. Raises UnknownZone where they lack its zone."""
         self.recurrence: Final = recurrence
         self._task_id: Final = task_id
-        self._occurrences: Final = occurrences_of(recurrence, last)
+        self._occurrences: Final = occurrences_of(recurrence, last, zones)
 
     def after(self, instant_ms: int) -> Place | None:
         """The first one later than an instant."""
@@ -110,6 +114,14 @@ class Series:
     def following(self, place: Place) -> Place | None:
         """The one that follows another."""
         return self._placed(self._occurrences.following(place.pointer))
+
+    def placed(self, place: Place, floor_ms: int) -> tuple[Place | None, int]:
+        """Where these zone data have an occurrence that others placed, and how many they passed over.
+
+        The same object when it stays. `floor_ms`: the last instant that had its turn.
+        """
+        pointer, passed = self._occurrences.placed(place.pointer, floor_ms)
+        return (place if pointer == place.pointer else self._placed(pointer)), passed
 
     def jump(self, place: Place, until_ms: int) -> Place:
         """With an interval: the last one that is surely dispatched by `until_ms`, else `place`. No walk."""
@@ -183,14 +195,20 @@ def _place(turn: Turn) -> Place:
     return Place(Pointer(0, 0, turn.recurrence_ms), turn.fire_ms)
 
 
-def begin(task_id: str, recurrence: Recurrence, appended_ms: int, old: TaskState | None) -> Begin:
+def begin(
+    task_id: str,
+    recurrence: Recurrence,
+    appended_ms: int,
+    old: TaskState | None,
+    zones: ZoneData | None = None,
+) -> Begin:
     """The first occurrence of a new definition: none from before it was accepted, none that had its turn.
 
     Raises InvalidInput.
     """
-    last = admitted(recurrence)
+    last = admitted(recurrence, zones)
     floor = appended_ms - 1 if old is None else max(appended_ms - 1, old.last_occurrence_ts)
-    place = Series(task_id, recurrence, last).after(floor)
+    place = Series(task_id, recurrence, last, zones).after(floor)
     if place is None:
         raise InvalidInput(f"the schedule has ended: no occurrence lies at or after {iso_utc(floor + 1)}")
     paused = old is not None and old.extras.paused
@@ -219,7 +237,9 @@ def without_waiting(task: Task) -> tuple[tuple[RunState, ...], tuple[Ended, ...]
     return out, tuple(given_up(run, queue) for run in waiting)
 
 
-def fallen_due(task_id: str, task: Task, until_ms: int, why: str) -> tuple[tuple[Ended, ...], int]:
+def fallen_due(
+    task_id: str, task: Task, until_ms: int, why: str, zones: ZoneData | None = None
+) -> tuple[tuple[Ended, ...], int]:
     """What a new definition, or none, makes of occurrences that are not dispatched yet, and the one to come.
 
     Of a recurring task, those that fell due until `until_ms` are recorded as skipped, at most MOST_STEPS of
@@ -234,7 +254,7 @@ def fallen_due(task_id: str, task: Task, until_ms: int, why: str) -> tuple[tuple
         return (), following
     skips = _of_queue(state.extras.queued, why)
     if following != NEVER:
-        series = series_of(task_id, command, state.extras)
+        series = series_of(task_id, command, state.extras, zones)
         due, to_come = _fallen_due(series, place_of(state), until_ms, why)
         skips += due
         following = NEVER if to_come is None else to_come.at_ms

@@ -21,6 +21,7 @@ from tickstream.dispatcher.decision import (
     recent_of,
     terms_of,
 )
+from tickstream.dispatcher.moving import look_again
 from tickstream.model import (
     MOST_LEAD_MS,
     NEVER,
@@ -55,7 +56,7 @@ def pause(task: Task, command: Command) -> Decision:
     return _changed(paused, command, VerdictKind.PAUSED)
 
 
-def resume(task: Task, command: Command, now_ms: int) -> Decision:
+def resume(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
     """Occurrences are dispatched again, one that fell due meanwhile at once; also after a fault.
 
     Of a recurring task, what fell due meanwhile is missed, and its misfire policy says what becomes of it.
@@ -73,7 +74,12 @@ def resume(task: Task, command: Command, now_ms: int) -> Decision:
             resumed_ms=now_ms if state.extras.paused and _recurs(task) else state.extras.resumed_ms,
         ),
     )
-    return _changed(resumed, command, VerdictKind.RESUMED)
+    if not state.extras.faulted or not rules.newest:
+        return _changed(resumed, command, VerdictKind.RESUMED)
+    # Whoever looked for what other zone data move has passed it over.
+    again = look_again(command.task_id, resumed, now_ms, rules)
+    changed = _changed(again.task, command, VerdictKind.RESUMED)
+    return changed._replace(ended=again.ended, alarm=again.alarm)
 
 
 def trigger(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:

@@ -22,10 +22,13 @@ from tickstream.dispatcher.decision import Task, leases_of
 from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.lane import Events, LanePorts, OwnedBucket
 from tickstream.dispatcher.leases import LeaseBook
+from tickstream.dispatcher.moving import is_moving, taken_over
 from tickstream.dispatcher.ports import Changelog, Input, LogFacts, OutRecord, Side
 from tickstream.dispatcher.restore import Reading, Restorer
+from tickstream.dispatcher.sweep import Sweep
 from tickstream.errors import BucketStopped, LaneLost, RetryTransaction, StoreRefused
 from tickstream.model import NEVER, Claim, InputPosition, Progress
+from tickstream.recurrence.zone_data import ZoneData
 from tickstream.timer_store import TimerStore
 from tickstream.topics import TopicNames
 
@@ -45,7 +48,7 @@ class TakeOver:
     instance: str
     layout: int
     lane_buckets: tuple[int, ...]
-    tzdata: str
+    zones: ZoneData
     names: TopicNames
     ports: LanePorts
     changelog: Callable[[], Changelog]
@@ -151,7 +154,12 @@ class TakeOver:
             queues, waiting = self.store.queues(reading.bucket), self.store.gates(reading.bucket)
             gates = Gates(queues, waiting, self.clock.wall_ms())
             owned[reading.bucket] = OwnedBucket(
-                reading.token, self._facts.timers_id, reading.next_offset, progress, gates
+                reading.token,
+                self._facts.timers_id,
+                reading.next_offset,
+                progress,
+                gates,
+                sweep=self._sweep(reading.bucket, progress),
             )
             self._watch_again(reading.bucket, gates)
         if owned:
@@ -177,7 +185,9 @@ class TakeOver:
                     number, "the changelog holds tasks and no Progress: positions are unknown"
                 )
             fresh = {s: InputPosition(facts.topic_ids[s], starts[s], 0, NEVER) for s in Input}
-            return Progress(fresh[Input.COMMANDS], fresh[Input.REPORTS], 0, 0, 0, self.tzdata, self.layout)
+            return Progress(
+                fresh[Input.COMMANDS], fresh[Input.REPORTS], 0, 0, 0, self.zones.release, self.layout
+            )
         progress = decode_progress(reading.progress)
         for source, position in ((Input.COMMANDS, progress.commands), (Input.REPORTS, progress.reports)):
             if position.topic_id != facts.topic_ids[source]:
@@ -190,7 +200,25 @@ class TakeOver:
                     f"{source.value} starts at {starts[source]}, the bucket stands at {position.offset}: "
                     "records were deleted before they were applied",
                 )
-        return progress._replace(tzdata=self.tzdata, layout=self.layout)
+        return taken_over(progress, self.zones.release)._replace(layout=self.layout)
+
+    def _sweep(self, bucket: int, progress: Progress) -> Sweep | None:
+        """What is to be looked at anew because older zone data placed it; and a word to whoever watches."""
+        release, before = self.zones.release, progress.tzdata_before
+        if progress.tzdata != release:
+            self.events(
+                {
+                    "event": "alarm",
+                    "bucket": bucket,
+                    "reason": f"tzdata {release} of this process is older than {progress.tzdata}, which placed what is to "
+                    f"come: that stays where it is, and what follows goes by {release} until a process with "
+                    f"{progress.tzdata} has the bucket. Upgrade this one",
+                }
+            )
+        if not is_moving(progress, release):
+            return None
+        self.events({"event": "tzdata_changed", "bucket": bucket, "before": before, "after": release})
+        return Sweep(bucket, self.clock.wall_ms())
 
     def _watch_again(self, bucket: int, gates: Gates) -> None:
         """Full leases for every claimed run: heartbeats of the past are nobody's to count. And its places."""

@@ -45,7 +45,7 @@ from tickstream.model import (
     Verb,
     Verdict,
 )
-from tickstream.recurrence.zones import load_zone
+from tickstream.recurrence.zone_data import load_zone
 
 _SPLIT: Final = re.compile(r"_R\d{8}(?:T\d{6}Z?)?$", re.ASCII)
 _MS: Final = timedelta(milliseconds=1)

@@ -117,7 +117,7 @@ def _recurrence(kind: str, given: Mapping[str, Any]) -> Recurrence:
 
 
 def _zone(given: Mapping[str, Any]) -> str:
-    from tickstream.recurrence.zones import load_zone
+    from tickstream.recurrence.zone_data import load_zone
 
     zone = given.get("zone")
     if zone is None:
@@ -151,7 +151,7 @@ def local_text(name: str, moment: Moment, zone: str) -> str:
         raise InvalidSchedule(name, moment, "a rule has whole seconds")
     info = moment.tzinfo
     if not (isinstance(info, ZoneInfo) and info.key == zone):
-        from tickstream.recurrence.zones import load_zone
+        from tickstream.recurrence.zone_data import load_zone
 
         # What the clock of the zone shows then, by the tz database in use here.
         seconds = (moment - EPOCH) // timedelta(seconds=1)

@@ -103,7 +103,7 @@ class History(NamedTuple):
     result: bytes = b""
     """What the handler returned, as JSON."""
     through_ts: int = NEVER
-    """SKIPPED: the last of the occurrences it speaks of, NEVER: occurrence_ts alone."""
+    """SKIPPED: the last of the occurrences it speaks of, NEVER: occurrence_ts alone. MOVED: where occurrence_ts went."""
     occurrences: int = 1
     """How many occurrences it speaks of."""
 

@@ -23,11 +23,18 @@ class Outcome(Term):
     """It fell due and was not dispatched, for a recorded reason."""
     CONFLICT = "CONFLICT"
     """Not an end: its calendar's horizon moved on, and it meets another event there."""
+    MOVED = "MOVED"
+    """Not an end: other zone data place the occurrence that is to come at another instant."""
 
     @property
     def terminal(self) -> bool:
         """Whether nothing follows for the occurrence."""
-        return self not in (Outcome.ATTEMPT_FAILED, Outcome.LEASE_EXPIRED, Outcome.CONFLICT)
+        return self not in (
+            Outcome.ATTEMPT_FAILED,
+            Outcome.LEASE_EXPIRED,
+            Outcome.CONFLICT,
+            Outcome.MOVED,
+        )
 
 
 class RunState(NamedTuple):
@@ -212,8 +219,11 @@ class Progress(NamedTuple):
     work_number: int
     """Number of the bucket's last Work record."""
     tzdata: str
+    """The newest release of the tz database by which occurrences of the bucket were placed, as `2026f`."""
     layout: int
     """Generation g of the lanes' layout under which this was written."""
+    tzdata_before: str = ""
+    """The oldest release by which some may be placed still; empty: `tzdata` has placed all of them."""
 
 
 class Claim(NamedTuple):

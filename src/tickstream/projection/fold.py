@@ -140,6 +140,9 @@ def _note(outcomes: Sequence[History], before: TaskState | None, changes: Change
     """What outcomes of a task leave besides their rows. A retry is no start of the occurrence."""
     failed = {run.occurrence_ts for run in before.runs if run.failures} if before is not None else set()
     for outcome in outcomes:
+        if outcome.outcome is Outcome.MOVED:
+            changes.attempts.append(attempt_of(outcome))
+            continue
         if outcome.occurrence_ts not in failed:
             minute = minute_of(outcome.at_ms)
             for stage, ms in lateness.stages(outcome):

@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from tickstream.recurrence.compiled import Occurrences, admit, compile_schedule
 from tickstream.recurrence.preview import Previewed, preview
 from tickstream.recurrence.values import Cron, Every, Fold, Gap, Pointer, Policy, Rrule, Schedule, Subday
-from tickstream.recurrence.zones import tzdata_version, wall_clock_instant
+from tickstream.recurrence.zone_data import tzdata_version, wall_clock_instant
 
 __all__ = [
     "Cron",

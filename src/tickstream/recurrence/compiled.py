@@ -15,8 +15,9 @@ from tickstream.recurrence.civil import DAY, LAST_DAY
 from tickstream.recurrence.cron import CronTimes
 from tickstream.recurrence.moments import InElapsedTime, OnWallClock, resolve
 from tickstream.recurrence.rfc5545 import MOST_COUNTED, Moments, last_counted, recurrence
-from tickstream.recurrence.values import Cron, Every, Pointer, Policy, Rrule, Schedule, Subday
-from tickstream.recurrence.zones import Zone, load_zone
+from tickstream.recurrence.values import Cron, Every, Fold, Pointer, Policy, Rrule, Schedule, Subday
+from tickstream.recurrence.zone_data import ZoneData, in_use
+from tickstream.recurrence.zones import Zone
 
 
 class Clockwork(NamedTuple):
@@ -27,6 +28,17 @@ class Clockwork(NamedTuple):
     """In force; an all-day schedule has one of its own."""
     elapsed: bool
     """Whether it steps in elapsed time, past every gap and fold."""
+    fixed: frozenset[int] = frozenset()
+    """Occurrences that are given as instants, in seconds UTC: no zone's data move those."""
+
+
+class Placed(NamedTuple):
+    """Where data place what other data placed elsewhere."""
+
+    pointer: Pointer | None
+    """The same one where it stands; None when nothing occurs any more."""
+    passed: int
+    """Occurrences that had not had their turn, and came to lie no later than the last one that had."""
 
 
 class Occurrences:
@@ -54,12 +66,52 @@ class Occurrences:
         found = self.next_after(pointer.next_occurrence_ts)
         if self.clockwork.elapsed or self._places(pointer):
             return found
-        while found is not None and (found.nominal_local, found.fold) <= (
-            pointer.nominal_local,
-            pointer.fold,
-        ):
+        while found is not None and not self._fixed(found) and self._reading(found) <= self._reading(pointer):
             found = self.next_after(found.next_occurrence_ts)
         return found
+
+    def placed(self, pointer: Pointer, floor_ms: int) -> Placed:
+        """Where these data place an occurrence that others placed, and that has not had its turn yet.
+
+        The first occurrence later than `floor_ms`, the last instant that had its turn, whose wall clock time had
+        not. Steps in elapsed time, and instants given in UTC, are what they are: they stay.
+        """
+        at_ms = pointer.next_occurrence_ts
+        if self._fixed(pointer) or (not self.clockwork.elapsed and self._places(pointer)):
+            return Placed(pointer, 0)
+        if self.clockwork.elapsed:
+            stands = self.next_after(at_ms - 1)
+            if stands is not None and stands.next_occurrence_ts == at_ms:
+                return Placed(pointer, 0)
+        begin_ms = self._first_shown(pointer.nominal_local) * 1_000
+        if self.clockwork.elapsed or self.clockwork.fixed:
+            begin_ms = min(begin_ms, at_ms)
+        passed = 0
+        found = self.next_after(begin_ms - 1)
+        while found is not None and (found.next_occurrence_ts <= floor_ms or not self._ahead(found, pointer)):
+            passed += not self.clockwork.elapsed and not self._fixed(found) and self._ahead(found, pointer)
+            found = self.next_after(found.next_occurrence_ts)
+        return Placed(found, passed)
+
+    def _ahead(self, found: Pointer, pointer: Pointer) -> bool:
+        """Whether an occurrence by these data had not had its turn when `pointer` was next by others."""
+        later = found.next_occurrence_ts >= pointer.next_occurrence_ts
+        if self._fixed(found):
+            return later
+        return (self.clockwork.elapsed and later) or self._reading(found) >= self._reading(pointer)
+
+    def _reading(self, pointer: Pointer) -> tuple[int, int]:
+        """What tells occurrences apart: one that comes once is the same, whichever of two readings it takes."""
+        twice = self.clockwork.elapsed or self.clockwork.policy.fold is Fold.BOTH
+        return pointer.nominal_local, pointer.fold if twice else 0
+
+    def _fixed(self, pointer: Pointer) -> bool:
+        return pointer.next_occurrence_ts // 1_000 in self.clockwork.fixed
+
+    def _first_shown(self, local: int) -> int:
+        """The first instant (seconds) at which the clock shows `local`, or has passed it over."""
+        readings = self.clockwork.zone.readings(local)
+        return readings.instants[0] if readings.instants else min(readings.gap_end, readings.shifted)
 
     def _places(self, pointer: Pointer) -> bool:
         """Whether the wall clock time of an occurrence belongs to its instant, by the zone data in use."""
@@ -102,29 +154,33 @@ class Occurrences:
 
 
 @lru_cache(maxsize=16_384)
-def compile_schedule(schedule: Schedule) -> Occurrences:
-    """The occurrences of `schedule`; equal schedules share one. Raises InvalidSchedule, UnknownZone."""
+def compile_schedule(schedule: Schedule, data: ZoneData | None = None) -> Occurrences:
+    """The occurrences of `schedule`; equal schedules share one. Raises InvalidSchedule, UnknownZone.
+
+    `data` None: those that the process uses.
+    """
+    data = data or in_use()
     match schedule:
         case Rrule():
-            found = recurrence(schedule)
+            found = recurrence(schedule, data)
             next_after = _in_ms(found.moments, found.earliest, schedule.end_ms)
-            clockwork = Clockwork(found.zone, found.policy, found.elapsed)
+            clockwork = Clockwork(found.zone, found.policy, found.elapsed, found.fixed)
             return Occurrences(next_after, clockwork, found.earliest * 1_000)
         case Cron():
-            return _cron(schedule)
+            return _cron(schedule, data)
         case Every():
-            return _every(schedule)
+            return _every(schedule, data)
 
 
-def admit(schedule: Schedule, most_counted: int = MOST_COUNTED) -> Schedule:
+def admit(schedule: Schedule, most_counted: int = MOST_COUNTED, data: ZoneData | None = None) -> Schedule:
     """The schedule as it is to be stored: checked, and COUNT turned into the last occurrence.
 
     Raises InvalidSchedule, UnknownZone, and NeverOccurs for one without any occurrence. A COUNT beyond
     `most_counted` is refused unless a multiplication answers it.
     """
     if isinstance(schedule, Rrule) and schedule.last is None:
-        schedule = replace(schedule, last=last_counted(schedule, most_counted))
-    if compile_schedule(schedule).first() is None:
+        schedule = replace(schedule, last=last_counted(schedule, data or in_use(), most_counted))
+    if compile_schedule(schedule, data).first() is None:
         raise NeverOccurs(_name(schedule), "no date and time answers all of its parts")
     return schedule
 
@@ -139,11 +195,11 @@ def _name(schedule: Schedule) -> str:
             return f"every {interval_ms} ms"
 
 
-def _every(schedule: Every) -> Occurrences:
+def _every(schedule: Every, data: ZoneData) -> Occurrences:
     interval, anchor, end = schedule.interval_ms, schedule.anchor_ms, _end(schedule.end_ms)
     if interval <= 0:
         raise InvalidSchedule("every", interval, "the interval must be at least a millisecond")
-    zone = load_zone(schedule.zone)
+    zone = data.zone(schedule.zone)
 
     def next_after(after_ms: int) -> Pointer | None:
         instant = anchor if after_ms < anchor else after_ms + interval - (after_ms - anchor) % interval
@@ -155,8 +211,8 @@ def _every(schedule: Every) -> Occurrences:
     return Occurrences(next_after, Clockwork(zone, Policy(), elapsed=True), anchor)
 
 
-def _cron(schedule: Cron) -> Occurrences:
-    zone, times, policy = load_zone(schedule.zone), CronTimes(schedule.expression), schedule.policy
+def _cron(schedule: Cron, data: ZoneData) -> Occurrences:
+    zone, times, policy = data.zone(schedule.zone), CronTimes(schedule.expression), schedule.policy
     start = -(-schedule.start_ms // 1_000)
     moments: Moments = OnWallClock(zone, times.next_local, policy.gap, policy.fold)
     elapsed = times.starred and policy.subday is Subday.ELAPSED

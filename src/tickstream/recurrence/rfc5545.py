@@ -18,7 +18,8 @@ from tickstream.recurrence.periods import PeriodRule
 from tickstream.recurrence.steps import StepRule
 from tickstream.recurrence.times import TimesOfDay
 from tickstream.recurrence.values import Gap, Policy, Rrule, Subday
-from tickstream.recurrence.zones import Zone, load_zone
+from tickstream.recurrence.zone_data import ZoneData
+from tickstream.recurrence.zones import Zone
 
 MOST_COUNTED: Final = 100_000
 """The largest COUNT of a rule whose end has to be found by counting."""
@@ -50,11 +51,13 @@ class Recurrence(NamedTuple):
     """The schedule's; an all-day schedule has one of its own."""
     elapsed: bool
     """Whether it steps in elapsed time, past every gap and fold."""
+    fixed: frozenset[int]
+    """Instants among them that are given in UTC (RDATE): no zone's data move those."""
 
 
-def recurrence(schedule: Rrule) -> Recurrence:
+def recurrence(schedule: Rrule, data: ZoneData) -> Recurrence:
     """Rule and RDATE, less EXDATE. Raises InvalidSchedule, UnknownZone."""
-    start = _start(schedule)
+    start = _start(schedule, data)
     excluded = frozenset(m.instant for text in schedule.exdate for m in _dates(start, "EXDATE", text))
     added = [m for text in schedule.rdate for m in _dates(start, "RDATE", text)]
     moments: Moments = _nothing
@@ -69,10 +72,12 @@ def recurrence(schedule: Rrule) -> Recurrence:
     earliest = min([start.instant if elapsed else start.instant - DAY, *(m.instant for m in added)])
     if added or excluded:
         moments = _combined(moments, added, excluded)
-    return Recurrence(start.zone, moments, earliest, start.policy, elapsed)
+    written = [parse_written("RDATE", text) for text in schedule.rdate]
+    fixed = frozenset(seconds_of(date.wall) for date in written if date.is_utc)
+    return Recurrence(start.zone, moments, earliest, start.policy, elapsed, fixed)
 
 
-def last_counted(schedule: Rrule, most: int = MOST_COUNTED) -> int | None:
+def last_counted(schedule: Rrule, data: ZoneData, most: int = MOST_COUNTED) -> int | None:
     """Where COUNT ends the rule: wall clock seconds; for steps in elapsed time seconds UTC. None without COUNT.
 
     Raises InvalidSchedule, also for a COUNT beyond `most` that no multiplication can answer.
@@ -80,11 +85,11 @@ def last_counted(schedule: Rrule, most: int = MOST_COUNTED) -> int | None:
     rule = None if schedule.rule is None else parse_rule(schedule.rule)
     if rule is None or rule.count is None:
         return None
-    return _last(_start(schedule), rule, rule.count, most)
+    return _last(_start(schedule, data), rule, rule.count, most)
 
 
-def _start(schedule: Rrule) -> Start:
-    zone = load_zone(schedule.zone)
+def _start(schedule: Rrule, data: ZoneData) -> Start:
+    zone = data.zone(schedule.zone)
     written = parse_written("DTSTART", schedule.start)
     if written.is_utc:
         raise InvalidSchedule(

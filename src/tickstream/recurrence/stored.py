@@ -15,6 +15,7 @@ from tickstream.model import NEVER, Recurrence, RecurrenceKind, idempotency_key
 from tickstream.recurrence.compiled import Occurrences, admit, compile_schedule
 from tickstream.recurrence.preview import Previewed, preview
 from tickstream.recurrence.values import Cron, Every, Fold, Gap, Policy, Rrule, Schedule, Subday
+from tickstream.recurrence.zone_data import ZoneData
 
 MOST_COUNTED: Final = 10_000
 """The largest COUNT of a task's rule whose end has to be found by counting: a dispatcher decides it between others."""
@@ -53,9 +54,10 @@ def schedule_of(recurrence: Recurrence, last: int | None = None) -> Schedule:
             )
 
 
-def admitted(recurrence: Recurrence) -> int | None:
+def admitted(recurrence: Recurrence, data: ZoneData | None = None) -> int | None:
     """Check a recurrence; the last occurrence that COUNT leaves, None without COUNT.
 
+    `data`, here and below: None is what the process uses.
     Raises InvalidSchedule, UnknownZone, NeverOccurs.
     """
     if recurrence.kind is RecurrenceKind.EVERY and recurrence.interval_ms < SHORTEST_MS:
@@ -64,14 +66,14 @@ def admitted(recurrence: Recurrence) -> int | None:
         raise InvalidSchedule("jitter", recurrence.jitter_ms, "a time of zero or more ms")
     if not 0 <= recurrence.grace_ms <= LONGEST_GRACE_MS:
         raise InvalidSchedule("grace", recurrence.grace_ms, f"a time of 0 to {LONGEST_GRACE_MS} ms, a year")
-    schedule = admit(schedule_of(recurrence), MOST_COUNTED)
+    schedule = admit(schedule_of(recurrence), MOST_COUNTED, data)
     return schedule.last if isinstance(schedule, Rrule) else None
 
 
 @lru_cache(maxsize=16_384)
-def occurrences_of(recurrence: Recurrence, last: int | None) -> Occurrences:
+def occurrences_of(recurrence: Recurrence, last: int | None, data: ZoneData | None = None) -> Occurrences:
     """The occurrences of an admitted recurrence; equal ones share them. Raises as `admitted`."""
-    return compile_schedule(schedule_of(recurrence, last))
+    return compile_schedule(schedule_of(recurrence, last), data)
 
 
 def preview_of(recurrence: Recurrence, count: int, after_ms: int) -> tuple[Previewed, ...]:

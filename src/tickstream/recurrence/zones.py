@@ -1,22 +1,17 @@
-"""Time zones from the pinned tzdata package: which instants a wall clock reading names, and the other way round.
+"""A time zone: which instants a wall clock reading names, and the other way round.
 
-The system's zone files are never read; nothing of schedules may enter here.
+Where its data come from is zone_data.py's; nothing of schedules may enter here.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from datetime import datetime, timedelta
-from functools import cache
-from importlib import resources
 from itertools import pairwise
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-import tzdata
-
-from tickstream.errors import UnknownZone
-from tickstream.recurrence.civil import DAY, seconds_of
+from tickstream.recurrence.civil import DAY
 
 _BLOCK: Final = 1 << 25
 """Seconds (388 days) for which the changes of a zone are looked up at once."""
@@ -137,34 +132,3 @@ class Zone:
 
 
 UTC_ZONE: Final = Zone("UTC", None)
-
-
-def tzdata_version() -> str:
-    """The tz database's release in use, as `2026f`."""
-    return str(tzdata.IANA_VERSION)
-
-
-@cache
-def zone_keys() -> frozenset[str]:
-    """Every name that the pinned package knows."""
-    return frozenset(resources.files(tzdata).joinpath("zones").read_text().split())
-
-
-@cache
-def load_zone(key: str | None) -> Zone:
-    """The zone of that name; None is UTC. Raises UnknownZone."""
-    if key is None or key in ("UTC", "Etc/UTC"):
-        return UTC_ZONE
-    if key not in zone_keys():
-        raise UnknownZone(key, tzdata_version())
-    with resources.files(tzdata).joinpath("zoneinfo", *key.split("/")).open("rb") as data:
-        return Zone(key, ZoneInfo.from_file(data, key=key))
-
-
-def wall_clock_instant(key: str | None, wall: datetime) -> int:
-    """The instant (seconds, UTC) at which the clock of the zone shows `wall`; RFC 5545's choice in gap and fold.
-
-    Raises UnknownZone.
-    """
-    readings = load_zone(key).readings(seconds_of(wall))
-    return readings.instants[0] if readings.instants else readings.shifted

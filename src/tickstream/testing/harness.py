@@ -7,6 +7,7 @@ on the way happens in order, at its instant.
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tickstream.clock import moment_of
@@ -19,8 +20,10 @@ from tickstream.dispatcher.bucket import BucketTurn
 from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import Expired, LeaseBook
+from tickstream.dispatcher.moving import is_moving, taken_over
 from tickstream.dispatcher.ports import OutRecord
 from tickstream.dispatcher.records import encode_outcome
+from tickstream.dispatcher.sweep import Sweep
 from tickstream.model import (
     DEFAULT_QUEUE,
     NEVER,
@@ -36,6 +39,7 @@ from tickstream.model import (
     Work,
     bucket_of,
 )
+from tickstream.recurrence.zone_data import ZoneData, in_use
 from tickstream.settings import EngineSettings
 from tickstream.testing.clients import HarnessClient
 from tickstream.testing.clock import ManualClock
@@ -52,29 +56,47 @@ class Harness:
     """The whole of tickstream on a virtual clock."""
 
     def __init__(
-        self, *, engine: EngineSettings | None = None, queues: tuple[str, ...] = (DEFAULT_QUEUE,)
+        self,
+        *,
+        engine: EngineSettings | None = None,
+        queues: tuple[str, ...] = (DEFAULT_QUEUE,),
+        zones: ZoneData | None = None,
     ) -> None:
+        """`zones`: the dispatcher's zone data, None: those that the process uses."""
         self.clock = ManualClock()
         self.client = HarnessClient(self)
         self.history: list[History] = []
         """Every outcome so far, in order."""
+        self.alarms: list[str] = []
+        """What a person must hear of."""
         self.signals: list[Signal] = []
         """Every request to running work to stop."""
         self.log: list[OutRecord] = []
         """Every record that a dispatcher would have committed."""
         self._engine = engine or EngineSettings()
-        self._rules = Rules(self._engine, frozenset(queues))
+        self._rules = Rules(self._engine, frozenset(queues), zones=zones or in_use())
         self._timers = MemoryTimers()
         self._progress = [_fresh_progress() for _ in range(BUCKETS)]
         self._work: dict[str, deque[Work]] = defaultdict(deque)
         self._leases = LeaseBook()
         self._gates = [Gates({}, (), self.clock.wall_ms()) for _ in range(BUCKETS)]
         self._ids = 0
+        self._sweeps: dict[int, Sweep] = {}
+        self.take_over(self._rules.zones)
 
     @property
     def now(self) -> datetime:
         """The virtual instant, aware, UTC."""
         return moment_of(self.clock.wall_ms())
+
+    def take_over(self, zones: ZoneData | None = None) -> None:
+        """Another dispatcher goes on, with these zone data; None: with the same."""
+        zones = zones or self._rules.zones or in_use()
+        self._rules = self._rules._replace(zones=zones)
+        self._progress = [taken_over(progress, zones.release) for progress in self._progress]
+        now = self.clock.wall_ms()
+        moving = [is_moving(progress, zones.release) for progress in self._progress]
+        self._sweeps = {bucket: Sweep(bucket, now) for bucket in range(BUCKETS) if moving[bucket]}
 
     def advance(self, by: timedelta) -> None:
         """Let time pass, stopping at every instant at which something is due."""
@@ -91,14 +113,23 @@ class Harness:
         licence = dict.fromkeys(range(BUCKETS), self.clock.monotonic())
         for lease in self._leases.expired(licence):
             self._turn(lease.bucket, expired=lease)
-        while due := self._due():
+        while (due := self._due()) or self._sweeps:
             for bucket, entries in due.items():
                 self._turn(bucket, due=entries)
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """A page of every bucket in which older zone data may have placed something."""
+        for bucket, sweep in list(self._sweeps.items()):
+            moves = sweep.page(self._timers, self._rules)
+            if sweep.ended:
+                del self._sweeps[bucket]
+            self._turn(bucket, moves=moves, placed=sweep.ended)
 
     def _due(self) -> dict[int, list[DueEntry]]:
         """Bucket → what is due now, or leaves a gate."""
         now = self.clock.wall_ms()
-        due = self._timers.due(now)
+        due = self._timers.due_everywhere(now)
         for bucket, gates in enumerate(self._gates):
             if leaving := gates.leaving(bucket, self._timers, now):
                 due.setdefault(bucket, []).extend(leaving)
@@ -169,6 +200,8 @@ class Harness:
         reports: bytes | None = None,
         due: list[DueEntry] | None = None,
         expired: Expired | None = None,
+        moves: Sequence[str] = (),
+        placed: bool = False,
     ) -> list[Verdict]:
         """One transaction of one bucket."""
         now = self.clock.wall_ms()
@@ -183,6 +216,10 @@ class Harness:
             turn.due(entry)
         if expired is not None:
             turn.expired(expired)
+        for task_id in moves:
+            turn.moves(task_id)
+        if placed:
+            turn.placed()
         outcome = turn.outcome()
         # Encoded as a dispatcher would, so that what cannot be written fails here too.
         encoded = encode_outcome(outcome, _NAMES, BUCKETS)
@@ -193,6 +230,7 @@ class Harness:
         self._leases.follow(bucket, outcome.after, outcome.leases, outcome.heartbeats, held)
         self.history.extend(outcome.history)
         self.signals.extend(outcome.signals)
+        self.alarms.extend(outcome.alarms)
         self.log.extend(encoded.records)
         for queue, work in outcome.work:
             self._work[queue].append(work)

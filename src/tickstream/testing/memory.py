@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from itertools import islice
 
 from tickstream.calendar import MemoryOccupancy
 from tickstream.dispatcher.decision import NO_TASK, Task
@@ -13,7 +15,7 @@ from tickstream.timer_store.busy_time import busy_time_of, takes_other_time
 
 
 class MemoryTimers:
-    """Tasks and due index of all buckets. Implements dispatcher.bucket.TaskView."""
+    """Tasks and due index of all buckets. Implements dispatcher.sweep.SweepView."""
 
     def __init__(self) -> None:
         self._tasks: dict[tuple[int, str], Task] = {}
@@ -33,7 +35,20 @@ class MemoryTimers:
         """Where the task stands."""
         return self._tasks.get((bucket, task_id), NO_TASK).state
 
-    def due(self, until_ms: int) -> dict[int, list[DueEntry]]:
+    def due(self, bucket: int, until_ms: int, limit: int, *, after: DueEntry | None = None) -> list[DueEntry]:
+        """The first `limit` entries of a bucket up to `until_ms`, behind `after`, in order of instant."""
+        begin = 0 if after is None else bisect_right(self._due, (after.at_ms, bucket, after))
+        entries = (e for at_ms, number, e in self._due[begin:] if number == bucket and at_ms <= until_ms)
+        return list(islice(entries, limit))
+
+    def tasks(self, bucket: int, after: str = "") -> Iterator[tuple[str, TaskState]]:
+        """Every task of a bucket that has a state, in order of id, from behind `after` on."""
+        for number, task_id in sorted(self._tasks):
+            state = self.state(number, task_id)
+            if number == bucket and task_id > after and state is not None:
+                yield task_id, state
+
+    def due_everywhere(self, until_ms: int) -> dict[int, list[DueEntry]]:
         """Bucket → entries due, in order of instant."""
         found: dict[int, list[DueEntry]] = {}
         for at_ms, bucket, entry in self._due:

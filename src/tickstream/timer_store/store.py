@@ -107,14 +107,23 @@ class TimerStore:
         value = self._get("state", task_key(bucket, task_id))
         return None if value is None else decode_state(value)
 
-    def due(self, bucket: int, until_ms: int, limit: int, *, since_ms: int = 0) -> list[DueEntry]:
-        """The first `limit` entries with since_ms <= at_ms <= until_ms, in order of instant.
+    def due(
+        self,
+        bucket: int,
+        until_ms: int,
+        limit: int,
+        *,
+        since_ms: int = 0,
+        after: DueEntry | None = None,
+    ) -> list[DueEntry]:
+        """The first `limit` entries with since_ms <= at_ms <= until_ms, in order of instant; or those behind `after`.
 
         `since_ms` is where the reader knows that nothing lies before: the seek then does not
         wade through the tombstones of what was fired. Raises StoreCorrupted, StoreFailed.
         """
         found: list[DueEntry] = []
-        for key in self._due_keys(bucket, since_ms, until_ms + 1):
+        first = due_bound(bucket, since_ms) if after is None else due_key(bucket, after) + b"\0"
+        for key in self._keys("due", first, due_bound(bucket, until_ms + 1)):
             if len(found) >= limit:
                 break
             found.append(due_entry(key))
@@ -189,12 +198,12 @@ class TimerStore:
         """The busy time of one calendar. Moving its cursors raises StoreCorrupted, StoreFailed."""
         return StoredOccupancy(self._family["busy"], calendar_prefix(bucket, calendar), check)
 
-    def tasks(self, bucket: int) -> Iterator[tuple[str, TaskState]]:
-        """Every task of the bucket that has a state. Raises StoreCorrupted."""
+    def tasks(self, bucket: int, after: str = "") -> Iterator[tuple[str, TaskState]]:
+        """Every task of the bucket that has a state, in order of id, from behind `after` on. Raises StoreCorrupted."""
         read = ReadOptions()
         read.set_iterate_upper_bound(bucket_prefix(bucket + 1))
         rows = self._family["state"].iter(read)
-        rows.seek(bucket_prefix(bucket))
+        rows.seek(task_key(bucket, after) + b"\0" if after else bucket_prefix(bucket))
         while rows.valid():
             yield rows.key()[2:].decode(), decode_state(rows.value())
             rows.next()
@@ -202,17 +211,11 @@ class TimerStore:
 
     def in_flight(self, bucket: int) -> Iterator[tuple[str, TaskSpec | None, TaskState]]:
         """Every task of the bucket with a run that is claimed or holds a place, as it stands. Raises StoreCorrupted."""
-        read = ReadOptions()
-        read.set_iterate_upper_bound(bucket_prefix(bucket + 1))
-        rows = self._family["inflight"].iter(read)
-        rows.seek(bucket_prefix(bucket))
-        while rows.valid():
-            task_id = rows.key()[2:].decode()
+        for key in self._keys("inflight", bucket_prefix(bucket), bucket_prefix(bucket + 1)):
+            task_id = key[2:].decode()
             state = self.state(bucket, task_id)
             if state is not None:
                 yield task_id, self.spec(bucket, task_id), state
-            rows.next()
-        check(rows)
 
     def meta(self, bucket: int) -> BucketMeta | None:
         """What is known of the bucket, None when nothing is."""

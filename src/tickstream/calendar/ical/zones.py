@@ -16,7 +16,7 @@ from icalendar.timezone.windows_to_olson import WINDOWS_TO_OLSON
 
 from tickstream.calendar.ical.lines import Component
 from tickstream.errors import InvalidEvent
-from tickstream.recurrence.zones import load_zone, zone_keys
+from tickstream.recurrence.zone_data import load_zone, zone_keys
 
 _PROBES: Final = tuple(
     datetime(2020, 1, 1, 12, tzinfo=UTC) + timedelta(days=5 * step) for step in range(73 * 12)

@@ -148,7 +148,7 @@ def surplus_outcomes(case: Case) -> Iterator[Example]:
     for end in case.history.ended:
         if end.outcome.terminal:
             occurrences[end.occurrence_ts].append(end)
-        else:
+        elif end.outcome is not Outcome.MOVED:
             attempts[end.occurrence_ts, end.attempt, end.rev].append(end)
     for (occurrence_ts, attempt, _), ends in attempts.items():
         yield from _ends(case, occurrence_ts, f"{len(ends)} ends of attempt {attempt}", ends, len(ends) - 1)

@@ -103,7 +103,7 @@ export class TaskView {
   }
 }
 
-const ATTEMPT_WORDS = { attempt_failed: "failed", lease_expired: "lease expired" };
+const ATTEMPT_WORDS = { attempt_failed: "failed", lease_expired: "lease expired", moved: "moved" };
 
 function attemptKey(row) {
   return `${row.occurrence_ts} ${row.attempt} ${row.state}`;

@@ -15,6 +15,7 @@ from tickstream.dispatcher.ownership import Action, Confirm, LaneStatus, Ownersh
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.errors import LaneLost, RetryTransaction, StoreFailed
 from tickstream.model import buckets_of_lane
+from tickstream.recurrence.zone_data import in_use
 from tickstream.settings import EngineSettings, LaneSettings
 from tickstream.testing.sim.faults import Dice
 from tickstream.testing.sim.group import SimGroup
@@ -259,7 +260,7 @@ class LaneThread:
             f"{process.name}.{process.life}",
             0,
             buckets,
-            "sim",
+            in_use(),
             plant.names,
             self._ports,
             lambda: SimChangelog(site, self.wake),

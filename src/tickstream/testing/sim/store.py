@@ -5,7 +5,7 @@ tests/unit/test_sim_store.py holds it against the real one. No RocksDB, no time 
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -78,10 +78,19 @@ class MemoryStore(TimerStore):
             self._disk.state[bucket, task_id] = (value, state)
         return state
 
-    def due(self, bucket: int, until_ms: int, limit: int, *, since_ms: int = 0) -> list[DueEntry]:
+    def due(
+        self,
+        bucket: int,
+        until_ms: int,
+        limit: int,
+        *,
+        since_ms: int = 0,
+        after: DueEntry | None = None,
+    ) -> list[DueEntry]:
         rows = self._disk.due
         found: list[DueEntry] = []
-        at = bisect_left(rows, (bucket, since_ms, -1, "", 0))
+        first = (bucket, since_ms, -1, "", 0)
+        at = bisect_left(rows, first) if after is None else bisect_right(rows, _row(bucket, after))
         while at < len(rows) and len(found) < limit and rows[at][0] == bucket and rows[at][1] <= until_ms:
             found.append(_entry(rows[at]))
             at += 1
@@ -103,9 +112,9 @@ class MemoryStore(TimerStore):
         states = (decode_queue(v) for (number, _), v in sorted(self._disk.queues.items()) if number == bucket)
         return {state.queue: state for state in states}
 
-    def tasks(self, bucket: int) -> Iterator[tuple[str, TaskState]]:
+    def tasks(self, bucket: int, after: str = "") -> Iterator[tuple[str, TaskState]]:
         for number, task_id in sorted(self._disk.state):
-            if number == bucket and (state := self.state(bucket, task_id)) is not None:
+            if number == bucket and task_id > after and (state := self.state(bucket, task_id)) is not None:
                 yield task_id, state
 
     def in_flight(self, bucket: int) -> Iterator[tuple[str, TaskSpec | None, TaskState]]:

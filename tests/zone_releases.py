@@ -1,0 +1,43 @@
+"""Zone data of two releases: made up of real zones under one name, or real wheels from the package index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from tickstream.recurrence.zone_data import ZoneData, pinned
+
+ZONE = "America/Mexico_City"
+"""Whose data are another zone's in made-up releases."""
+
+
+def release(name: str, like: str | None, zone: str = ZONE) -> ZoneData:
+    """All that the pinned package has, but `zone` has the clock of `like`; None: it is not there at all."""
+    data = pinned()
+    keys = data.keys - {zone} if like is None else data.keys
+    return ZoneData(name, keys, lambda key: data.bytes_of(like if key == zone and like else key))
+
+
+@cache
+def python_zone(like: str) -> ZoneInfo:
+    """A zone of the pinned package as Python reads it."""
+    return ZoneInfo.from_file(BytesIO(pinned().bytes_of(like)), key=like)
+
+
+def instant(like: str, wall: datetime) -> int:
+    """Where Python has a wall clock time (ms, UTC): in a gap by the offset before it, in a fold the first."""
+    moment = wall.replace(tzinfo=python_zone(like)).astimezone(UTC)
+    return round(moment.timestamp() * 1_000)
+
+
+def download(version: str, into: Path) -> Path:
+    """The wheel of tzdata of that version, from the package index that pip uses."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*command, "--only-binary=:all:", f"--dest={into}", f"tzdata=={version}"], check=True)
+    (wheel,) = into.glob(f"tzdata-{version}-*.whl")
+    return wheel
