@@ -156,6 +156,35 @@ def test_of_tasks_with_one_limit_key_one_is_in_flight_at_a_time(tick: Harness) -
     assert tick.phase(ids[2]) is Phase.SUCCEEDED
 
 
+def test_who_waits_for_a_limit_key_goes_before_what_falls_due_as_it_opens(tick: Harness) -> None:
+    first, second = in_one_bucket(tick, 2, limit_key="k")
+    tick.advance(SECOND)
+    run = tick.worker(App()).take()
+    third = "{b}third"
+    schedule(tick, third, Options(limit_key="k"))
+    tick.clock.advance(1_000)  # due as the first one ends, and seen before what leaves the gate
+    run.succeed()
+    tick.tick()
+    assert (run.work.task_id, dispatched(tick)) == (first, [second])
+    assert [finish(tick) for _ in range(2)] == [second, third]
+    # Nobody waits any more: who comes now goes at once.
+    fourth = "{b}fourth"
+    schedule(tick, fourth, Options(limit_key="k"))
+    tick.advance(SECOND)
+    assert dispatched(tick) == [fourth]
+
+
+def test_recurring_tasks_wait_for_a_limit_key_in_their_turn(tick: Harness) -> None:
+    for n in range(3):
+        tick.client.schedule(
+            f"{{b}}{n}", every=MINUTE, start=tick.now + SECOND, payload=b"", handler="h", limit_key="k"
+        )
+    tick.advance(SECOND)
+    assert dispatched(tick) == ["{b}0"]
+    assert [finish(tick) for _ in range(3)] == ["{b}0", "{b}1", "{b}2"]
+    assert dispatched(tick) == []
+
+
 def test_a_limit_key_is_an_argument_of_schedule_and_checked(tick: Harness) -> None:
     for n in range(2):
         tick.client.schedule(f"{{b}}{n}", run_at=tick.now, payload=b"", handler="h", limit_key="account-7")

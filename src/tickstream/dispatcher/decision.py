@@ -52,8 +52,8 @@ STUB_LONGER_MS: Final = 60_000
 class Admission(Protocol):
     """Who may be dispatched now: gates.py."""
 
-    def closed(self, queue: str, limit_key: str) -> str:
-        """The gate that an occurrence has to wait at; empty: none."""
+    def closed(self, queue: str, limit_key: str, held: str = "") -> str:
+        """The gate that an occurrence has to wait at; empty: none. `held`: the one that it waited at."""
         ...
 
     def places(self, queue: str, limit_key: str) -> tuple[str, ...]:
@@ -64,8 +64,8 @@ class Admission(Protocol):
 class _NoGates:
     """Everybody may."""
 
-    def closed(self, queue: str, limit_key: str) -> str:
-        del queue, limit_key
+    def closed(self, queue: str, limit_key: str, held: str = "") -> str:
+        del queue, limit_key, held
         return ""
 
     def places(self, queue: str, limit_key: str) -> tuple[str, ...]:

@@ -240,7 +240,7 @@ def _fire(
         )
         return Decision(settle(task, fired, Outcome.DEAD, now_ms, rules), ended=ended)
     limit_key = command.options.limit_key
-    gate = rules.gates.closed(command.queue, limit_key)
+    gate = rules.gates.closed(command.queue, limit_key, state.extras.held)
     if gate:
         waits = task if gate == state.extras.held else Task(spec, state.with_extras(held=gate))
         return Decision(waits)

@@ -130,12 +130,17 @@ class GateTurn:
         """What is set for a queue."""
         return self._set.get(queue) or self._gates.queues.get(queue) or _nothing_set(queue)
 
-    def closed(self, queue: str, limit_key: str) -> str:
-        """The gate that an occurrence has to wait at; empty: none."""
+    def closed(self, queue: str, limit_key: str, held: str = "") -> str:
+        """The gate that an occurrence has to wait at; empty: none. `held`: the one that it waited at.
+
+        Who waits for a limit_key goes before what falls due as its gate opens: in order of instant.
+        """
         if queue and not self._is_open(queue):
             return queue_gate(queue)
-        if limit_key and self._running(key_gate(limit_key)) > 0:
-            return key_gate(limit_key)
+        if limit_key:
+            gate = key_gate(limit_key)
+            if self._running(gate) > 0 or (gate != held and self._is_awaited(gate)):
+                return gate
         return ""
 
     def places(self, queue: str, limit_key: str) -> tuple[str, ...]:
@@ -221,6 +226,10 @@ class GateTurn:
         if not self._set and not self._gates.queues:
             return True
         return self.room(queue_gate(queue)) > 0
+
+    def _is_awaited(self, gate: str) -> bool:
+        """Whether something waits there, or did until a moment ago: then a newcomer waits for a turn at most."""
+        return gate in self._gates.waiting or gate in self._held
 
     def _running(self, gate: str) -> int:
         return self._gates.running.get(gate, 0) + self._moved.get(gate, 0)

@@ -55,9 +55,8 @@ def fire(
         if state.runs:
             return Decision(task)  # something of this very batch is in flight since
         waits, left = firing.decision(task, command.queue, firing.place, rules), state.extras.queued[1:]
-        return _dispatched(
-            waits, state.with_extras(queued=left), command, occurrence_ts, occurrence_ts, now_ms, rules
-        )
+        out, held = state.with_extras(queued=left), state.extras.held
+        return _dispatched(waits, out, command, occurrence_ts, occurrence_ts, held, now_ms, rules)
     place = firing.pass_over_missed()
     if place is None or place.fire_at_ms > now_ms or not firing.in_turn(place):
         return firing.decision(task, command.queue, place, rules)
@@ -65,7 +64,8 @@ def fire(
     if firing.meets(place):
         return firing.decision(task, command.queue, following, rules)
     waits = firing.decision(task, command.queue, place, rules)
-    return _dispatched(waits, firing.state(following), command, place.at_ms, place.fire_at_ms, now_ms, rules)
+    out, held = firing.state(following), state.extras.held
+    return _dispatched(waits, out, command, place.at_ms, place.fire_at_ms, held, now_ms, rules)
 
 
 class Firing:
@@ -197,10 +197,14 @@ def _dispatched(
     command: Command,
     occurrence_ts: int,
     due_ms: int,
+    held: str,
     now_ms: int,
     rules: Rules,
 ) -> Decision:
-    """The occurrence, due at `due_ms`, goes out and leaves `state`. `waits`: what is decided while a gate is closed."""
+    """The occurrence, due at `due_ms`, goes out and leaves `state`. `waits`: what is decided while a gate is closed.
+
+    `held`: the gate that it waited at so far.
+    """
     spec = waits.task.spec
     if command.options.event and not command.queue:
         return _recorded(waits, state, occurrence_ts, due_ms, now_ms, rules)
@@ -212,7 +216,7 @@ def _dispatched(
         left = state._replace(last_occurrence_ts=max(state.last_occurrence_ts, occurrence_ts))
         return waits._replace(task=settle(Task(spec, state), left, Outcome.DEAD, now_ms, rules), ended=ended)
     limit_key = command.options.limit_key
-    gate = rules.gates.closed(command.queue, limit_key)
+    gate = rules.gates.closed(command.queue, limit_key, held)
     if gate:
         assert waits.task.state is not None
         return waits._replace(task=Task(spec, waits.task.state.with_extras(held=gate)))
