@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from examples import room_booking
 from tests.cli import Cli
 from tests.projection_log import LogWriter
 from tests.unit.projection_index import fold_in, new_index
@@ -16,7 +17,7 @@ from tests.unit.test_calendar_listing import at
 from tests.unit.test_projection_api import dashboard
 from tests.unit.test_projection_calendars import logs_of
 from tickstream.calendar import expand
-from tickstream.calendar.ical import plan, read_calendar
+from tickstream.calendar.ical import plan, read_calendar, write_calendar
 from tickstream.calendar.stored import Booking, OnConflict
 from tickstream.ingest.dashboard import Dashboard
 
@@ -72,6 +73,15 @@ def occurrences(bookings: tuple[Booking, ...]) -> list[tuple[Any, ...]]:
         for b in bookings
         for occurrence in expand(b.event, BERLIN).overlapping(*span)
     )
+
+
+@pytest.mark.parametrize("program", ["apple", "google", "outlook"])
+def test_files_as_programs_write_them_come_back_alike(program: str) -> None:
+    bookings = taken((Path(room_booking.__file__).parent / "files" / f"{program}.ics").read_bytes())
+    assert len(bookings) == 2
+    written = write_calendar([booking.event for booking in bookings], stamp_ms=0)
+    assert occurrences(taken(written)) == occurrences(bookings)
+    assert len(occurrences(bookings)) > 24
 
 
 @pytest.fixture
