@@ -1,12 +1,13 @@
 """Signals: the first asks to stop, the second does not ask."""
 
+import gc
 import os
 import signal
 import sys
 
 import pytest
 
-from tickstream.cli.running import stop_on_signals
+from tickstream.cli.running import collected_by_the_clock, stop_on_signals
 from tickstream.ops.processes import ManagedProcess
 
 STUBBORN = """
@@ -47,3 +48,11 @@ def test_a_supervised_process_leaves_ctrl_c_to_its_parent() -> None:
     with stop_on_signals(supervised=True) as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert not stop.is_set()
+
+
+def test_a_folding_process_looks_for_cycles_by_the_clock_alone() -> None:
+    with collected_by_the_clock():
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0

@@ -13,7 +13,7 @@ import typer
 from tickstream.cli.exit_codes import UNAVAILABLE, WRONG_USAGE
 from tickstream.cli.options import Bootstrap, DataDir, Json, Prefix, SessionMs, settings_from
 from tickstream.cli.output import Output
-from tickstream.cli.running import stop_on_signals
+from tickstream.cli.running import collected_by_the_clock, stop_on_signals
 from tickstream.settings import LaneSettings, Settings
 
 _HEALTH = "Health"
@@ -136,22 +136,23 @@ def _run_one(
 ) -> None:
     from tickstream.dispatcher.process import run_dispatcher
 
-    run_dispatcher(
-        settings,
-        data_dir=wanted.data,
-        index=index or 0,
-        lane=LaneSettings(
-            session_ms=wanted.session_ms,
-            input_window_ms=wanted.keep_inputs_ms,
-            batch_open_ms=wanted.batch_open_ms,
-        ),
-        events=output.event,
-        stop=stop,
-        kill_at=wanted.kill_at,
-        supervised=index is not None,
-        standby=wanted.standby is Standby.ALL,
-        health=wanted.health,
-    )
+    with collected_by_the_clock():
+        run_dispatcher(
+            settings,
+            data_dir=wanted.data,
+            index=index or 0,
+            lane=LaneSettings(
+                session_ms=wanted.session_ms,
+                input_window_ms=wanted.keep_inputs_ms,
+                batch_open_ms=wanted.batch_open_ms,
+            ),
+            events=output.event,
+            stop=stop,
+            kill_at=wanted.kill_at,
+            supervised=index is not None,
+            standby=wanted.standby is Standby.ALL,
+            health=wanted.health,
+        )
 
 
 def _run_several(

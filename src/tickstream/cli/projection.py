@@ -10,7 +10,7 @@ import typer
 
 from tickstream.cli.options import Bootstrap, DataDir, Json, Prefix, settings_from
 from tickstream.cli.output import Output
-from tickstream.cli.running import stop_on_signals
+from tickstream.cli.running import collected_by_the_clock, stop_on_signals
 from tickstream.errors import InvalidInput
 from tickstream.ops.instants import parse_duration
 
@@ -57,7 +57,7 @@ def run(
     settings = settings_from(bootstrap, prefix)
     if rack is not None:
         settings = replace(settings, kafka={**settings.kafka, "client.rack": rack})
-    with stop_on_signals() as stop:
+    with stop_on_signals() as stop, collected_by_the_clock():
         run_projection(
             settings,
             data_dir=data,

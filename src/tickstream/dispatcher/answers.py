@@ -42,7 +42,7 @@ def answer_of(
     if occurrence_ts == NEVER:
         waiting = state.next_occurrence_ts
         occurrence_ts = waiting if waiting != NEVER else state.last_occurrence_ts
-    in_flight = tuple(run.occurrence_ts for run in state.runs)
+    in_flight = tuple([run.occurrence_ts for run in state.runs]) if state.runs else ()
     return Answer(kind, state.phase.value, occurrence_ts, detail, in_flight, found)
 
 

@@ -45,7 +45,7 @@ from tickstream.model import (
     Verdict,
     VerdictKind,
     Work,
-    bucket_of,
+    bucket_key,
 )
 from tickstream.settings import MAX_COMMAND_BYTES
 
@@ -227,8 +227,8 @@ class BucketTurn:
             state, answer = apply_queue_command(self._gates.state(command.queue), command, self._rules)
             self._gates.set(state)
             return answer
-        if bucket_of(command.task_id, self._buckets) != self._bucket:
-            home = bucket_of(command.task_id, self._buckets)
+        home = self._rules.bucket_of_key(bucket_key(command.task_id).encode(), self._buckets)
+        if home != self._bucket:
             return Answer(
                 VerdictKind.REJECTED,
                 "",

@@ -6,7 +6,7 @@ Pure, like engine.py.
 from __future__ import annotations
 
 from tickstream.dispatcher.answers import answer_of
-from tickstream.dispatcher.decision import Decision, Ended, Judged, Sent, Task, fire_at, recent_of
+from tickstream.dispatcher.decision import Decision, Ended, Judged, Sent, Task, extras_of_one, recent_of
 from tickstream.dispatcher.series import Begin, begin, fallen_due, recurs_alike, without_waiting
 from tickstream.dispatcher.taking_up import Before, take_up
 from tickstream.model import (
@@ -44,15 +44,16 @@ def define(
         assert old is not None
         start = Begin(old.next_occurrence_ts, old.extras._replace(held=""))
     else:
-        start = Begin(
-            command.when, NO_EXTRAS._replace(fire_at_ms=fire_at(command.when, command.options.lead_ms))
-        )
         if recurrence is not None:
             start = begin(command.task_id, recurrence, sent.appended_ms, old, zones)
+        else:
+            start = Begin(command.when, extras_of_one(command.when, command.options.lead_ms))
         skips, _ = fallen_due(
             command.task_id, task, sent.appended_ms, "replaced: the task was, before its turn", zones
         )
-    extras = start.extras._replace(busy_until_ms=NEVER if judged is None else judged.busy_until_ms)
+    extras, busy_until_ms = start.extras, NEVER if judged is None else judged.busy_until_ms
+    if extras.busy_until_ms != busy_until_ms:
+        extras = extras._replace(busy_until_ms=busy_until_ms)
     out, called_off = without_waiting(task)
     ended = start.next_occurrence_ts == NEVER and not out
     state = TaskState(
@@ -63,7 +64,7 @@ def define(
         outcome=Outcome.CANCELLED if ended else None,
         ended_ms=sent.appended_ms if ended else NEVER,
         recent=recent_of(task),
-        extras=NO_EXTRAS if extras == NO_EXTRAS else extras,
+        extras=NO_EXTRAS if extras is NO_EXTRAS or extras == NO_EXTRAS else extras,
     )
     found = None if judged is None else judged.found
     if judged is not None and judged.encoded:

@@ -117,7 +117,9 @@ class KafkaTransactions:
         self._producers.clear()
 
     def _produce(self, producer: Producer, record: OutRecord) -> None:
-        delivered = self._failures if record.marks is None else partial(self._marked, record.marks)
+        # Only the marks are asked after: a record that was not delivered fails the commit, which says why,
+        # and a report of each would cost as much as producing it.
+        delivered = None if record.marks is None else partial(self._marked, record.marks)
         while True:
             try:
                 producer.produce(
@@ -132,13 +134,10 @@ class KafkaTransactions:
             except BufferError:
                 producer.poll(0.1)
 
-    def _failures(self, error: KafkaError | None, _message: Message[bytes, bytes]) -> None:
+    def _marked(self, bucket: int, error: KafkaError | None, message: Message[bytes, bytes]) -> None:
         if error is not None:
             self._failed = error
-
-    def _marked(self, bucket: int, error: KafkaError | None, message: Message[bytes, bytes]) -> None:
-        self._failures(error, message)
-        if error is None:
+        else:
             _, _, self._marks[bucket] = place(message)
 
 

@@ -34,7 +34,7 @@ from tickstream.errors import (
     StoreFailed,
     StoreRefused,
 )
-from tickstream.model import Progress
+from tickstream.model import Progress, bucket_of_key
 from tickstream.recurrence.zone_data import ZoneData, in_use
 from tickstream.settings import EngineSettings, LaneSettings
 from tickstream.timer_store import BucketMeta, TimerStore
@@ -56,6 +56,8 @@ class LanePorts:
     ends: Ends
     replies: Replies
     facts: Facts
+    bucket_of_key: Callable[[bytes, int], int] = bucket_of_key
+    """As in Rules."""
 
 
 @dataclass(slots=True)
@@ -322,7 +324,9 @@ class Lane:
         return [turn.outcome() for turn in turns.values()]
 
     def _rules(self) -> Rules:
-        return Rules(self.engine, self.ports.facts.queues(), zones=self.zones)
+        return Rules(
+            self.engine, self.ports.facts.queues(), zones=self.zones, bucket_of_key=self.ports.bucket_of_key
+        )
 
     def _turn(self, number: int, rules: Rules, now_ms: int) -> BucketTurn:
         """The bucket's share, with T as the last end probe licensed it."""

@@ -30,7 +30,7 @@ from tickstream.dispatcher.standby import Standby
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.dispatcher.vitals import DispatcherVitals
 from tickstream.errors import LaneFenced, LaneLost, RetryTransaction, StoreCorrupted, StoreFailed
-from tickstream.kafka import Admin
+from tickstream.kafka import Admin, partitioner
 from tickstream.model import Progress, buckets_of_lane
 from tickstream.recurrence.zone_data import ZoneData
 from tickstream.settings import EngineSettings, LaneSettings, Settings
@@ -161,7 +161,12 @@ class LaneThreads:
         inputs = KafkaInputs(parts.settings, names, number)
         resources.callback(inputs.close)
         ports = LanePorts(
-            transactions, inputs, KafkaEnds(parts.admin, names, buckets), parts.replies, parts.facts
+            transactions,
+            inputs,
+            KafkaEnds(parts.admin, names, buckets),
+            parts.replies,
+            parts.facts,
+            partitioner(),
         )
         take_over = TakeOver(
             number,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tickstream.model import NEVER, DueEntry, DueKind, TaskSpec, TaskState
+from tickstream.model import NEVER, NO_EXTRAS, DueEntry, DueKind, TaskSpec, TaskState
 
 _DAY_MS: Final = 86_400_000
 HORIZON_MS: Final = 400 * _DAY_MS
@@ -36,13 +36,15 @@ def due_entries(task_id: str, spec: TaskSpec | None, state: TaskState | None) ->
         )
     if spec.rev != state.rev:
         return ()
+    extras = state.extras
+    if extras is NO_EXTRAS and not state.runs:
+        return () if state.next_occurrence_ts == NEVER else (_fire(task_id, state),)
     entries = [
         DueEntry(run.retry_at_ms, DueKind.RETRY, task_id, run.occurrence_ts)
         for run in state.runs
         # What was dispatched under an older definition is not retried.
         if run.retry_at_ms != NEVER and run.rev == spec.rev
     ]
-    extras = state.extras
     if extras.busy_until_ms != NEVER:
         entries.append(DueEntry(horizon_due_ms(extras.busy_until_ms), DueKind.HORIZON, task_id, NEVER))
     if not extras.paused and not extras.held:
@@ -60,10 +62,10 @@ def horizon_due_ms(busy_until_ms: int) -> int:
 
 def held_entry(task_id: str, spec: TaskSpec | None, state: TaskState | None) -> HeldEntry | None:
     """Where the task's next occurrence waits, if it waits at a gate."""
-    if spec is None or state is None or spec.rev != state.rev:
+    if spec is None or state is None or not state.extras.held or spec.rev != state.rev:
         return None
     extras = state.extras
-    if not extras.held or extras.paused or extras.faulted:
+    if extras.paused or extras.faulted:
         return None
     if extras.queued and not state.runs:
         return HeldEntry(extras.held, _turn(task_id, state))
@@ -87,6 +89,6 @@ def is_watched(state: TaskState | None) -> bool:
 
     So leases and gates can be rebuilt at a take-over.
     """
-    return state is not None and any(
-        run.places or (run.holder and run.retry_at_ms == NEVER) for run in state.runs
-    )
+    if state is None or not state.runs:
+        return False
+    return any(run.places or (run.holder and run.retry_at_ms == NEVER) for run in state.runs)
