@@ -10,8 +10,9 @@ from tests.sim.mutation import instead, mutant
 from tickstream.dispatcher import bucket, engine, takeover
 from tickstream.dispatcher.decision import Decision, Task
 from tickstream.dispatcher.freshness import Freshness
-from tickstream.dispatcher.lane import Lane, OwnedBucket
+from tickstream.dispatcher.lane import Lane
 from tickstream.dispatcher.leases import LeaseBook
+from tickstream.dispatcher.owned import OwnedBucket
 from tickstream.dispatcher.ports import Side
 from tickstream.dispatcher.records import EncodedOutcome
 from tickstream.dispatcher.restore import Restorer

@@ -17,12 +17,12 @@ from tickstream.dispatcher.batch import Batch, Piece, halves
 from tickstream.dispatcher.bucket import BucketTurn
 from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.freshness import Freshness
-from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.outcome import BucketOutcome
+from tickstream.dispatcher.owned import OwnedBucket
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
-from tickstream.dispatcher.sweep import Sweep, moving_events
+from tickstream.dispatcher.sweep import moving_events
 from tickstream.dispatcher.tally import LaneTally
 from tickstream.errors import (
     BatchPoisoned,
@@ -34,7 +34,7 @@ from tickstream.errors import (
     StoreFailed,
     StoreRefused,
 )
-from tickstream.model import Progress, bucket_of_key
+from tickstream.model import bucket_of_key
 from tickstream.recurrence.zone_data import ZoneData, in_use
 from tickstream.settings import EngineSettings, LaneSettings
 from tickstream.timer_store import BucketMeta, TimerStore
@@ -58,24 +58,6 @@ class LanePorts:
     facts: Facts
     bucket_of_key: Callable[[bytes, int], int] = bucket_of_key
     """As in Rules."""
-
-
-@dataclass(slots=True)
-class OwnedBucket:
-    """A bucket of an active lane."""
-
-    token: int
-    """Of the store: void as soon as somebody else acquires the bucket."""
-    topic_id: bytes
-    """Of `timers`."""
-    next_offset: int
-    """Of the store: what decisions are made on."""
-    progress: Progress
-    gates: Gates
-    due_since_ms: int = 0
-    """Nothing in the due index lies before this instant."""
-    sweep: Sweep | None = None
-    """While something is to be looked at that older zone data placed."""
 
 
 class Latecomers(Protocol):

@@ -20,9 +20,10 @@ from tickstream.codec import (
 )
 from tickstream.dispatcher.decision import Task, leases_of
 from tickstream.dispatcher.gates import Gates
-from tickstream.dispatcher.lane import Events, LanePorts, OwnedBucket
+from tickstream.dispatcher.lane import Events, LanePorts
 from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.moving import is_moving, taken_over
+from tickstream.dispatcher.owned import OwnedBucket
 from tickstream.dispatcher.ports import Changelog, Input, LogFacts, OutRecord, Side
 from tickstream.dispatcher.restore import Reading, Restorer
 from tickstream.dispatcher.sweep import Sweep

@@ -1,0 +1,27 @@
+"""What a lane keeps in memory of each of its buckets. No I/O and no decision enters here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tickstream.dispatcher.gates import Gates
+from tickstream.dispatcher.sweep import Sweep
+from tickstream.model import Progress
+
+
+@dataclass(slots=True)
+class OwnedBucket:
+    """A bucket of an active lane."""
+
+    token: int
+    """Of the store: void as soon as somebody else acquires the bucket."""
+    topic_id: bytes
+    """Of `timers`."""
+    next_offset: int
+    """Of the store: what decisions are made on."""
+    progress: Progress
+    gates: Gates
+    due_since_ms: int = 0
+    """Nothing in the due index lies before this instant."""
+    sweep: Sweep | None = None
+    """While something is to be looked at that older zone data placed."""
