@@ -24,6 +24,7 @@ from tickstream.cli import (
     schedule,
     task,
     topics,
+    tz,
     worker,
 )
 from tickstream.cli.exit_codes import NO, UNAVAILABLE, WRONG_USAGE
@@ -69,6 +70,7 @@ app.add_typer(dead_letter.app, name="dead-letter")
 app.add_typer(query.app, name="query")
 app.add_typer(schedule.app, name="schedule")
 app.add_typer(calendar.app, name="calendar")
+app.add_typer(tz.app, name="tz")
 app.command()(audit.audit)
 
 
