@@ -123,8 +123,9 @@ def split(event: Event, change: Change, calendar_zone: str | None) -> tuple[Even
     """
     expansion = expand(event, calendar_zone)
     identity = _identity(expansion, change)
-    first = expansion.first()
-    if first is None or identity <= first.recurrence_ms:
+    ruled = recurrence.first(expansion.schedule)
+    identities = [occurrence.recurrence_ms for occurrence in expansion.changed]
+    if identity <= min([*identities, *([] if ruled is None else [ruled.next_occurrence_ts])]):
         raise InvalidEvent(
             "occurrence", change.recurrence_id, "is the first one: change, or remove, the whole event"
         )
