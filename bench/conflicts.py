@@ -1,6 +1,7 @@
 """`conflicts`: ms to check a weekly two-year series against a calendar of 1,000 to 200,000 occurrences, in RocksDB.
 
-Beside it what the same answer costs at least: the expansion alone, and one bare seek an occurrence. No broker is in it.
+Beside it what the same answer costs at least: the expansion alone, and one bare seek an occurrence. Then the same through
+Kafka: dry runs against 50,000 occurrences, from a client to a dispatcher and back.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -20,6 +22,7 @@ from typing import Final
 from rocksdict import Rdict, RdictIter, WriteBatch
 
 from bench.harness import Bench, Benchmark, Result
+from bench.system import start_dispatcher, wait_active
 from tickstream.calendar import (
     Busy,
     Checked,
@@ -33,6 +36,8 @@ from tickstream.calendar import (
     check,
 )
 from tickstream.calendar.occupancy import DAY_MS, HOUR_MS
+from tickstream.ingest import Client
+from tickstream.model import VerdictKind
 from tickstream.recurrence import wall_clock_instant
 from tickstream.timer_store.busy import StoredOccupancy, busy_key, busy_value, calendar_prefix
 from tickstream.timer_store.rocks import store_options
@@ -48,6 +53,8 @@ CANDIDATE: Final = Event(
     Length(ms=HOUR_MS - 60_000),
     "FREQ=WEEKLY;BYDAY=TU;COUNT=104",
 )
+SERIES: Final = 125
+ASKING: Final = 16
 QUARTER_MS: Final = HOUR_MS // 4
 _START_MS: Final = 1_772_323_200_000
 """2026-03-01, UTC."""
@@ -59,6 +66,7 @@ _LONG_EACH: Final = 500
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of this benchmark."""
     parser.add_argument("--checks", type=int, default=60, help="checks for one figure (default 60)")
+    parser.add_argument("--asked", type=int, default=2_000, help="dry runs through Kafka (default 2,000)")
 
 
 def run(bench: Bench) -> Result:
@@ -72,6 +80,8 @@ def run(bench: Bench) -> Result:
             figures = calendar.figures(checks)
         floor[f"ms_per_seeks_{name}"] = figures.pop("seeks")
         metrics.update({f"ms_per_{what}_{name}": figure for what, figure in figures.items()})
+    bench.say("through Kafka")
+    metrics.update(_end_to_end(bench, 200 if bench.quick else bench.options.asked))
     return Result(
         metrics={
             **metrics,
@@ -86,6 +96,8 @@ def run(bench: Bench) -> Result:
             "candidate": f"{CANDIDATE.start} {CANDIDATE.zone}, an hour, {CANDIDATE.rule}",
             "horizon": f"{DAYS} days",
             "checks": checks,
+            "through_kafka": f"{ASKING} threads of one client, one dispatcher process, one calendar; "
+            f"{SERIES} daily series, so {SERIES * 400:,} occurrences up to the horizon; an hourly slot that is free each week",
             "occupancy": f"15 to 90 minutes on any day but in the hour checked; one in {_LONG_EACH} lasts two days",
         },
     )
@@ -159,6 +171,52 @@ class _Calendar:
             cursor.seek(_START_MS + week * 7 * DAY_MS)
 
 
+def _end_to_end(bench: Bench, count: int) -> dict[str, float]:
+    """Dry runs a second with several asking at once, and ms for one that is asked alone."""
+    settings = bench.cluster.installation("calendar")
+    with (
+        tempfile.TemporaryDirectory(prefix="tickstream-bench-") as data,
+        start_dispatcher(settings, Path(data)) as dispatcher,
+        Client(settings) as client,
+        ThreadPoolExecutor(ASKING) as threads,
+    ):
+        wait_active(dispatcher)
+        room = client.calendar("room-7", zone="Europe/Berlin", timeout=timedelta(seconds=60))
+        day = datetime.now(UTC).date() + timedelta(days=1)
+        for number in range(SERIES):
+            # 13:00 to 11:45: noon stays free.
+            start = datetime.combine(day, datetime.min.time()) + timedelta(hours=13, minutes=number * 11)
+            verdict = room.add(
+                f"series-{number}",
+                start.isoformat(),
+                duration=timedelta(minutes=15),
+                rrule="FREQ=DAILY",
+                on_conflict="allow",
+            )
+            if verdict.kind is not VerdictKind.SCHEDULED:
+                raise AssertionError(f"the calendar was not filled: {verdict}")
+
+        def ask(number: int) -> float:
+            candidate = room.event(
+                "weekly",
+                f"{day}T12:00:{number % 60:02d}",
+                duration=timedelta(minutes=45),
+                rrule="FREQ=WEEKLY;COUNT=104",
+            )
+            began = time.perf_counter()
+            verdict = room.conflicts(candidate)
+            if verdict.kind is not VerdictKind.CLEAR:
+                raise AssertionError(f"the free slot is not free: {verdict}")
+            return (time.perf_counter() - began) * 1e3
+
+        alone = [ask(number) for number in range(60)]
+        began = time.perf_counter()
+        for _ in threads.map(ask, range(count)):
+            pass
+        taken = time.perf_counter() - began
+    return {"checks_per_s": round(count / taken, 1), "ms_per_check_asked_alone": round(median(alone), 2)}
+
+
 @contextmanager
 def _calendar(size: int) -> Iterator[_Calendar]:
     options = store_options(64 * 1024 * 1024)
@@ -200,5 +258,4 @@ BENCHMARK: Final = Benchmark(
     "a weekly two-year series against calendars of 1,000 to 200,000 occurrences",
     run,
     add_options,
-    broker=False,
 )

@@ -118,7 +118,9 @@ class Story:
                 assert all(model.over(i) or at < self.now for i, at in zip(model.at, model.at, strict=True))
                 return
             for one in model.at:
-                if not model.over(one):
+                if model.over(one):
+                    model.at[one] = one  # its time is taken there, and it does not run again
+                else:
                     model.put(one, one, cancelled=False, now=self.now)
         else:
             if what == "move":

@@ -10,10 +10,12 @@ import pytest
 from tickstream.calendar import Override, Status
 from tickstream.calendar.stored import decode_booking
 from tickstream.clock import moment_of
-from tickstream.codec import decode_command
+from tickstream.codec import decode_command, encode_spec
 from tickstream.errors import InvalidEvent, InvalidInput
 from tickstream.ingest.calendar import Calendar
-from tickstream.model import BoundCall, Outcome, Verdict, VerdictKind, bucket_of
+from tickstream.model import BoundCall, Outcome, Phase, Verdict, VerdictKind, bucket_of
+from tickstream.projection.fold import live_rows
+from tickstream.projection.steps import definition_of
 from tickstream.testing import Harness
 from tickstream.testing.harness import BUCKETS
 
@@ -446,3 +448,30 @@ def test_an_imported_change_is_one(tick: Harness, room: Calendar, midnight: date
     assert daily(room, midnight, overrides=[moved, gone]).kind is VerdictKind.REPLACED
     tick.advance(4.5 * DAY)
     assert [(at, on) for _, at, on in runs(tick, midnight)] == [(9, 9), (33, 11), (81, 81)]
+
+
+def test_a_dashboard_lists_a_moved_occurrence_where_it_will_run(
+    tick: Harness, room: Calendar, midnight: datetime
+) -> None:
+    daily(room, midnight, reminders=[HOUR])
+    room.move("daily", midnight + DAY + 9 * HOUR, midnight + 3 * DAY + 8 * HOUR)
+    tick.advance(midnight + 2 * DAY + 10 * HOUR - tick.now)
+    rows, event = listed(tick, "{room-7}daily")
+    # Next is what was moved; it is not overdue since its old day.
+    assert [(at - midnight) / HOUR for at in rows] == [3 * 24 + 8, 3 * 24 + 9]
+    assert decode_booking(event).event.uid == "daily"
+    rows, event = listed(tick, "{room-7}daily~remind-3600000")
+    assert event == b""  # no event of its own: it takes no time
+    assert (rows[0] - midnight) / HOUR == 24 + 9
+
+
+def listed(tick: Harness, task_id: str) -> tuple[list[datetime], bytes]:
+    """The instants at which a task stands in the listing, and the event that it is."""
+    bucket = bucket_of(task_id, BUCKETS)
+    spec, state = tick._timers.spec(bucket, task_id), tick._timers.state(bucket, task_id)
+    assert spec is not None
+    definition, event = definition_of(encode_spec(spec))
+    waiting = [
+        at for at, row in live_rows(task_id, definition, state, {})[0].items() if row.state is Phase.SCHEDULED
+    ]
+    return sorted(map(moment_of, waiting)), event

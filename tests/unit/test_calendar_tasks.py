@@ -34,12 +34,26 @@ from tickstream.calendar.stored import (
 from tickstream.clock import moment_of
 from tickstream.codec import decode_command, encode_command, encode_spec, encode_state
 from tickstream.dispatcher.calendar import move_horizon
-from tickstream.dispatcher.decision import Task
+from tickstream.dispatcher.decision import Rules, Task
 from tickstream.errors import InvalidEvent, MalformedValue
 from tickstream.ingest.calendar import Calendar
 from tickstream.ingest.request import task_command
-from tickstream.model import NEVER, Command, Rev, RunTerms, TaskSpec, TaskState, Verb, Verdict, VerdictKind
+from tickstream.model import (
+    NEVER,
+    Command,
+    Outcome,
+    Rev,
+    RunTerms,
+    TaskSpec,
+    TaskState,
+    Verb,
+    Verdict,
+    VerdictKind,
+    bucket_of,
+)
+from tickstream.settings import EngineSettings
 from tickstream.testing import Harness
+from tickstream.testing.harness import BUCKETS
 from tickstream.timer_store import BucketMeta, TaskChange, TimerStore
 from tickstream.timer_store.busy_time import busy_time_of
 from tickstream.timer_store.due import HORIZON_MS, HORIZON_STEP_MS
@@ -171,6 +185,37 @@ def test_the_horizon_is_moved_on_as_time_passes(tick: Harness, room: Calendar) -
     tick.advance(31 * DAY)
     late = room.add("late", base + far, duration=HOUR, handler="meet", payload=b"")
     assert late.kind is VerdictKind.CONFLICT
+
+
+def test_a_conflict_that_the_horizon_comes_upon_is_recorded_once(tick: Harness, room: Calendar) -> None:
+    add(tick, room, "weekly", 9 * HOUR, rrule="FREQ=WEEKLY")
+    add(tick, room, "careless", 10 * HOUR, rrule="FREQ=WEEKLY", on_conflict="allow")
+    first, second = (base + 9.25 * HOUR for base in (start(tick) + 406 * DAY, start(tick) + 420 * DAY))
+    far = room.add("far", first, duration=HOUR, rdate=[second])
+    assert far.kind is VerdictKind.SCHEDULED  # nobody's time is kept so far ahead
+    tick.advance(90 * DAY)
+    found = [h for h in tick.history if h.outcome is Outcome.CONFLICT]
+    # Of every two the one that comes there second finds it; who does not look finds nothing, and is found.
+    assert [(h.task_id, moment_of(h.occurrence_ts), h.attempt) for h in found] == [
+        ("{room-7}far", first, 0),
+        ("{room-7}far", second, 0),
+        ("{room-7}weekly", first - HOUR / 4, 0),
+        ("{room-7}weekly", second - HOUR / 4, 0),
+    ]
+    assert ["meets 'careless'" in h.error for h in found] == [True, True, False, False]
+    assert ["meets 'far'" in h.error for h in found] == [False, False, True, True]
+    assert tick.notices == [
+        {
+            "event": "conflict_found",
+            "bucket": bucket_of(h.task_id, BUCKETS),
+            "task_id": h.task_id,
+            "occurrence_ts": h.occurrence_ts,
+            "reason": h.error,
+        }
+        for h in found
+    ]
+    # It was taken, and goes on.
+    assert tick.phase("{room-7}weekly") is not None
 
 
 def test_an_older_sequence_changes_nothing(tick: Harness, room: Calendar) -> None:
@@ -322,8 +367,8 @@ def test_the_store_derives_busy_time_from_the_task_and_writes_the_difference(
     command = last_command(tick, room, "first")
     weekly = command._replace(options=command.options._replace(event=_weekly(command)))
     until = tick.clock.wall_ms() + HORIZON_MS
-    first = task_of(weekly, 1, until)
-    moved = move_horizon(first, tick.clock.wall_ms() + HORIZON_STEP_MS).task
+    first, rules = task_of(weekly, 1, until), Rules(EngineSettings(), frozenset())
+    moved = move_horizon(first, tick.clock.wall_ms() + HORIZON_STEP_MS, rules).task
     nothing = Task(None, None)
     with TimerStore(tmp_path) as store:
         for number, (before, after) in enumerate([(nothing, first), (first, moved), (moved, nothing)]):

@@ -85,8 +85,7 @@ def check(
 
 def meeting(occupancy: Occupancy, start_ms: int, end_ms: int) -> tuple[Busy, ...]:
     """All busy time that [start_ms, end_ms) has a part in, by start."""
-    asked = Busy(start_ms, end_ms, "", start_ms, tentative=False)
-    return tuple(sorted(busy for sweep in _sweeps(occupancy) for busy in sweep.meeting(asked)))
+    return tuple(sorted(busy for sweep in _sweeps(occupancy) for busy in sweep.meeting(start_ms, end_ms)))
 
 
 def _busy(uid: str, occurrences: Iterable[Occurrence]) -> tuple[Busy, ...]:
@@ -100,9 +99,18 @@ def _busy(uid: str, occurrences: Iterable[Occurrence]) -> tuple[Busy, ...]:
 def _conflicts(mine: Sequence[Busy], occupancy: Occupancy) -> Iterator[Conflict]:
     sweeps = list(_sweeps(occupancy))
     for place, occurrence in enumerate(mine):
-        met = [b for sweep in sweeps for b in sweep.meeting(occurrence) if b.uid != occurrence.uid]
+        start, end, uid = occurrence.start_ms, occurrence.end_ms, occurrence.uid
+        met: list[Busy] = []
+        done = False
+        for sweep in sweeps:
+            for busy in sweep.meeting(start, end):
+                if busy.uid != uid:
+                    met.append(busy)
+            done = done or sweep.done
+        if done:  # most classes have nothing at all: they are asked once
+            sweeps = [sweep for sweep in sweeps if not sweep.done]
         following = place + 1
-        while following < len(mine) and mine[following].start_ms < occurrence.end_ms:
+        while following < len(mine) and mine[following].start_ms < end:
             met.append(mine[following])
             following += 1
         if len(met) > 1:
@@ -128,24 +136,27 @@ class _Sweep:
         """The first stretch not read yet."""
         self._begun = False
 
-    def meeting(self, occurrence: Busy) -> list[Busy]:
-        """The stretches that have time in common with `occurrence`, whose start is no less than the last one's."""
-        start, end = occurrence.start_ms, occurrence.end_ms
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left that a later occurrence could meet."""
+        return self._next is None and not self._open
+
+    def meeting(self, start: int, end: int) -> Sequence[Busy]:
+        """The stretches that have time in common with [start, end), whose start is no less than the last one's."""
         if self._open:
             self._open = [busy for busy in self._open if busy.end_ms > start]
-        self._catch_up(start)
         following = self._next
-        while following is not None and following[0] < end:
-            if following[1] > start:
-                self._open.append(self._cursor.busy())
-            following = self._next = self._cursor.next()
+        if following is not None:
+            # What begins more than the class's bound before `start` is over by then.
+            since = look_back(self._class, start)
+            if not self._begun or following[0] < since:
+                self._begun = True
+                following = self._cursor.seek(since)
+            while following is not None and following[0] < end:
+                if following[1] > start:
+                    self._open.append(self._cursor.busy())
+                following = self._cursor.next()
+            self._next = following
+        if not self._open:
+            return ()
         return [busy for busy in self._open if busy.start_ms < end]
-
-    def _catch_up(self, start_ms: int) -> None:
-        """Pass over what is over before `start_ms` for sure: it begins more than the class's bound before."""
-        if self._next is None:
-            return
-        since = look_back(self._class, start_ms)
-        if not self._begun or self._next[0] < since:
-            self._begun = True
-            self._next = self._cursor.seek(since)

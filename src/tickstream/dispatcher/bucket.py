@@ -36,6 +36,7 @@ from tickstream.model import (
     DueEntry,
     History,
     InputPosition,
+    Outcome,
     Progress,
     Receipt,
     Report,
@@ -84,6 +85,7 @@ class BucketTurn:
         self._heartbeats: list[Report] = []
         self._signals: list[Signal] = []
         self._alarms: list[str] = []
+        self._notices: list[dict[str, object]] = []
 
     # ------------------------------------------------------------------ inputs
 
@@ -207,6 +209,7 @@ class BucketTurn:
             self._heartbeats,
             self._signals,
             self._alarms,
+            self._notices,
             self._gates,
             self._progress._replace(work_number=self._work_number, history_number=self._history_number),
         )
@@ -323,6 +326,9 @@ class BucketTurn:
 
     def _end(self, task_id: str, ended: Ended) -> None:
         self._history_number += 1
+        if ended.outcome is Outcome.CONFLICT:
+            notice = {"event": "conflict_found", "bucket": self._bucket, "task_id": task_id}
+            self._notices.append({**notice, "occurrence_ts": ended.occurrence_ts, "reason": ended.error})
         report = ended.report
         self._history.append(
             History(

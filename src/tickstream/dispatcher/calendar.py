@@ -5,19 +5,21 @@ Pure given its view of the store: an overlay keeps what the transaction has chan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Final, Protocol
 
 from tickstream.calendar import Busy, Checked, Conflict, MemoryOccupancy, Occupancy, Overlaid, check
 from tickstream.calendar.stored import Booking, OnConflict, decode_booking
 from tickstream.clock import iso_utc_seconds
 from tickstream.codec import decode_command
-from tickstream.dispatcher.decision import Decision, Judged, Task
+from tickstream.dispatcher.decision import Decision, Ended, Judged, Rules, Task
 from tickstream.errors import CodecError
 from tickstream.model import (
     NEVER,
     CalendarAnswer,
     Command,
+    Outcome,
     TaskSpec,
     Verb,
     VerdictConflict,
@@ -109,12 +111,42 @@ def _sequence(known: TaskSpec | None) -> int:
     return decode_booking(event).event.sequence if event else 0
 
 
-def move_horizon(task: Task, now_ms: int) -> Decision:
-    """Keep the time of an event further ahead. What is met there is no reason to drop it: it was taken."""
+def move_horizon(task: Task, now_ms: int, rules: Rules) -> Decision:
+    """Keep the time of an event further ahead. What is met there is no reason to drop it: it was taken; it is recorded."""
     spec, state = task
     if spec is None or state is None or state.extras.busy_until_ms == NEVER:
         return Decision(task, stale=True)
-    return Decision(Task(spec, state.with_extras(busy_until_ms=now_ms + HORIZON_MS)))
+    since_ms, until_ms = state.extras.busy_until_ms, now_ms + HORIZON_MS
+    command = decode_command(spec.command)
+    booking = decode_booking(command.options.event)
+    found: tuple[VerdictConflict, ...] = ()
+    if booking.on_conflict is not OnConflict.ALLOW:
+
+        def is_new(conflict: Conflict) -> bool:
+            """Whether it begins where nobody has looked yet."""
+            return conflict.occurrence.start_ms >= since_ms
+
+        reported = booking._replace(on_conflict=OnConflict.REPORT)
+        answer = rules.calendars.look(reported, now_ms, is_new).found
+        found = () if answer is None else answer.conflicts
+    ends = [
+        Ended(at, 0, state.rev, Outcome.CONFLICT, command.queue, NEVER, None, "", str(some), b"")
+        for at, some in _by_occurrence(booking, found)
+    ]
+    return Decision(Task(spec, state.with_extras(busy_until_ms=until_ms)), also_ended=tuple(ends))
+
+
+def _by_occurrence(
+    booking: Booking, conflicts: tuple[VerdictConflict, ...]
+) -> Iterator[tuple[int, CalendarAnswer]]:
+    """What each occurrence meets, in the order of the event's occurrences."""
+    for occurrence_ts, some in groupby(conflicts, key=lambda conflict: conflict.occurrence_ts):
+        yield (
+            occurrence_ts,
+            CalendarAnswer(
+                booking.event.uid, booking.calendar_zone, tuple(some), more=False, clear_until_ms=NEVER
+            ),
+        )
 
 
 def answer_with(booking: Booking, checked: Checked) -> CalendarAnswer:

@@ -193,7 +193,7 @@ def apply_due(task: Task, entry: DueEntry, now_ms: int, applied_before_ms: int, 
     if entry.kind is DueKind.FORGET:
         return _forget(task, entry, now_ms, applied_before_ms)
     if entry.kind is DueKind.HORIZON:
-        return move_horizon(task, now_ms)
+        return move_horizon(task, now_ms, rules)
     if entry.kind is DueKind.RETRY:
         return _retry(task, entry, now_ms)
     if (

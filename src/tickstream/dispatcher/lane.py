@@ -373,6 +373,8 @@ class Lane:
                 self._alarm(outcome.bucket, reason)
             for event in moving_events(outcome):
                 self.events(event)
+            for notice in outcome.notices:
+                self.events(notice)
 
     def _stop(self, stopped: BucketStopped) -> None:
         """One bucket cannot go on; the lane's others do."""

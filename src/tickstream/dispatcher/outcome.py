@@ -72,6 +72,8 @@ class BucketOutcome(NamedTuple):
     signals: list[Signal]
     alarms: list[str]
     """What a person must hear of, once it is committed."""
+    notices: list[dict[str, object]]
+    """Events to be told once it is committed, by `event`, their name."""
     gates: GateTurn
     """To be committed with it; its settings are what was set for queues."""
     progress: Progress

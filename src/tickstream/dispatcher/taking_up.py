@@ -108,7 +108,8 @@ def take_up(before: Before, command: Command, appended_ms: int, *, may_end: bool
     touched = changed_by_hand(booking) | set(before.done)
     if before.booking is not None:
         touched |= changed_by_hand(before.booking)
-    done = _done(before, series, place, floor_ms, touched)
+    since_ms = floor_ms + 1 if place is None else min(floor_ms + 1, place.fire_at_ms)
+    done = _done(before, series, since_ms, touched)
     skips = _skips(before, series, place, due, touched)
     extras = Extras(
         last_local=booking.event.last, done=tuple(done), paused=old is not None and old.extras.paused
@@ -133,15 +134,13 @@ def _skips(
     return [Skip(why, at, at, 1) for at, why in sorted(found.items())]
 
 
-def _done(
-    before: Before, series: EventSeries, place: Place | None, floor_ms: int, touched: set[int]
-) -> list[int]:
-    """Those that had their turn, and would have it again from `place` on, or after another change."""
+def _done(before: Before, series: EventSeries, since_ms: int, touched: set[int]) -> list[int]:
+    """Those that had their turn, and by their place would have it again from an instant on, or after another change."""
     found = []
     for at in sorted(touched):
         now = series.of(at)
-        lately = now is not None or at > floor_ms - _REMEMBERED_MS
-        if lately and before.had_its_turn(at) and not _is_behind(now, place):
+        again = at > since_ms - _REMEMBERED_MS if now is None else now.fire_at_ms >= since_ms
+        if again and before.had_its_turn(at):
             found.append(at)
     return found
 

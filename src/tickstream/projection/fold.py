@@ -47,7 +47,7 @@ from tickstream.projection.rows import (
     TaskRecord,
     waiting,
 )
-from tickstream.projection.series import coming_of, to_come
+from tickstream.projection.series import coming_of, stands_at, to_come
 
 FINISHED: Final = frozenset({Phase.SUCCEEDED, Phase.DEAD, Phase.CANCELLED, Phase.SKIPPED})
 WAITING: Final = frozenset({Phase.SCHEDULED, Phase.PAUSED, Phase.HELD, Phase.FAULTED})
@@ -262,9 +262,10 @@ def live_rows(
             rows[run.occurrence_ts] = row
     waits = state.next_occurrence_ts
     if waits != NEVER and definition is not None and definition.rev == state.rev:
-        row = waiting(task_id, waits, state.phase, definition)
-        if waits not in rows or row.rev > rows[waits].rev:
-            rows[waits] = row
+        listed = stands_at(state)
+        row = waiting(task_id, listed, state.phase, definition)
+        if listed not in rows or row.rev > rows[listed].rev:
+            rows[listed] = row
         if definition.recurrence is not None and state.phase is not Phase.FAULTED:
             coming, frontier = to_come(definition.recurrence, state, known)
             phase = Phase.PAUSED if state.extras.paused else Phase.SCHEDULED

@@ -23,19 +23,30 @@ _FEW, _MANY = 32, 1_000
 """Of a stretch going back: it grows below, and shrinks above."""
 
 
+def stands_at(state: TaskState) -> int:
+    """Where a task's next occurrence is listed: at its instant, that of a calendar's event where it was moved to.
+
+    Otherwise it would look overdue from its old instant on.
+    """
+    extras = state.extras
+    moved = extras.busy_until_ms != NEVER and extras.fire_at_ms != NEVER
+    return extras.fire_at_ms if moved else state.next_occurrence_ts
+
+
 def to_come(recurrence: Recurrence, state: TaskState, known: Sequence[int]) -> tuple[list[int], int]:
     """The occurrences from the next one on that get rows, and the frontier.
 
     `known`: those that had rows under the same definition, ascending: what is still to come of them is
     not computed again.
     """
-    first = state.next_occurrence_ts
+    first = stands_at(state)
     found = list(known[known.index(first) :]) if first in known else [first]
     found = [at for at in found if at < first + AHEAD_MS]
     for at in _after(recurrence, state.extras.last_local, found[-1]):
         if len(found) >= MOST_ROWS or at >= first + AHEAD_MS:
             return found, found[-1]
-        found.append(at)
+        if at != state.next_occurrence_ts:
+            found.append(at)
     return found, NEVER
 
 

@@ -71,6 +71,8 @@ class Harness:
         """What a person must hear of."""
         self.signals: list[Signal] = []
         """Every request to running work to stop."""
+        self.notices: list[dict[str, object]] = []
+        """Every event that a dispatcher would have told of a decision."""
         self.log: list[OutRecord] = []
         """Every record that a dispatcher would have committed."""
         self._engine = engine or EngineSettings()
@@ -231,6 +233,7 @@ class Harness:
         self.history.extend(outcome.history)
         self.signals.extend(outcome.signals)
         self.alarms.extend(outcome.alarms)
+        self.notices.extend(outcome.notices)
         self.log.extend(encoded.records)
         for queue, work in outcome.work:
             self._work[queue].append(work)

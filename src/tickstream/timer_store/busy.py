@@ -94,8 +94,9 @@ class _StoredCursor:
         return busy_of(self._prefix, self._rows.key(), self._rows.value())
 
     def _here(self) -> tuple[int, int] | None:
-        if not self._rows.valid():
+        key = self._rows.key()
+        if key is None:  # as `valid()` says, and a call less
             self._check(self._rows)
             return None
-        start, end = _TIMES.unpack_from(self._rows.key(), self._times_at)
+        start, end = _TIMES.unpack_from(key, self._times_at)
         return start - _SHIFT, end - _SHIFT
