@@ -75,6 +75,11 @@ class Expansion:
         return self._rrule
 
     @property
+    def elapsed(self) -> bool:
+        """Whether the rule steps in elapsed time, past every gap and fold."""
+        return self._times.clockwork.elapsed
+
+    @property
     def changed(self) -> tuple[Occurrence, ...]:
         """Those changed by hand, by start; not what EXDATE takes out."""
         return tuple(self._overridden)

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from tickstream.calendar.expansion import Expansion
 from tickstream.calendar.values import Occurrence, Reminder
+from tickstream.recurrence.moments import resolve
+from tickstream.recurrence.values import Fold, Gap
 
 _BEHIND_ALL: Final = 2**63
 
@@ -43,6 +45,20 @@ class Turns:
     def in_order(self) -> bool:
         """Whether turns come in the order of their identities, none left out."""
         return not self._singles and not any(o.cancelled for o in self._expansion.changed)
+
+    def shown(self, recurrence_ms: int) -> tuple[int, int]:
+        """What the event's clock shows at an identity, seconds since 1970 on it; and 1 where it has shown that before."""
+        instant = recurrence_ms // 1_000
+        segment = self._expansion.zone.segment(instant)
+        return instant + segment.offset, segment.fold(instant)
+
+    def named(self, local: int) -> Turn | None:
+        """The turn of the occurrence at which the event's clock shows `local`; None where the clock does not name it."""
+        if self._expansion.elapsed:
+            return None
+        gap = Gap.NEXT_VALID if self._expansion.event.all_day else Gap.SHIFT
+        moment = resolve(self._expansion.zone, local, gap, Fold.FIRST)[0]
+        return self.of(moment.instant * 1_000)
 
     def after(self, fire_ms: int, recurrence_ms: int = _BEHIND_ALL) -> Turn | None:
         """The first turn behind that one, or later than an instant."""

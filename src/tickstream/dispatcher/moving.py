@@ -11,7 +11,7 @@ from typing import Final
 from tickstream.clock import EPOCH, iso_utc
 from tickstream.codec import decode_command
 from tickstream.dispatcher.decision import Decision, Ended, Rules, Task, faulted, settle
-from tickstream.dispatcher.series import Place, Series, place_of, pointing
+from tickstream.dispatcher.series import Occurring, Place, place_of, pointing, series_of
 from tickstream.errors import InvalidInput
 from tickstream.model import NEVER, Command, Outcome, Progress, TaskState
 from tickstream.recurrence.zone_data import Release, in_use
@@ -65,11 +65,11 @@ def moves(task_id: str, task: Task, rules: Rules) -> bool:
     spec, state = task
     if spec is None or state is None or not recurs(state) or spec.rev != state.rev:
         return False
-    recurrence = decode_command(spec.command).options.recurrence
-    if recurrence is None:
+    command = decode_command(spec.command)
+    if command.options.recurrence is None:
         return False
     try:
-        series = Series(task_id, recurrence, state.extras.last_local, rules.zones)
+        series = series_of(task_id, command, state.extras, rules.zones)
         stood = place_of(state)
         return series.placed(stood, state.last_occurrence_ts)[0] is not stood
     except Exception:  # noqa: BLE001 - found again, and dealt with, where one element can be put aside
@@ -82,11 +82,10 @@ def look_again(task_id: str, task: Task, now_ms: int, rules: Rules) -> Decision:
     if spec is None or state is None or not recurs(state) or spec.rev != state.rev:
         return Decision(task)
     command = decode_command(spec.command)
-    recurrence = command.options.recurrence
-    if recurrence is None:
+    if command.options.recurrence is None:
         return Decision(task)
     try:
-        series = Series(task_id, recurrence, state.extras.last_local, rules.zones)
+        series = series_of(task_id, command, state.extras, rules.zones)
     except InvalidInput as error:
         if state.extras.faulted:
             return Decision(task)
@@ -95,7 +94,7 @@ def look_again(task_id: str, task: Task, now_ms: int, rules: Rules) -> Decision:
 
 
 def move(
-    task: Task, state: TaskState, command: Command, series: Series, now_ms: int, rules: Rules
+    task: Task, state: TaskState, command: Command, series: Occurring, now_ms: int, rules: Rules
 ) -> Decision:
     """The occurrence that is to come goes where `series` has it; the same task when it stays.
 
@@ -132,7 +131,7 @@ def parked(task_id: str, why: str) -> str:
     return f"task {task_id!r} is faulted: {why}. Nothing is decided for it until: tickstream task resume"
 
 
-def _told(stood: Place, place: Place | None, passed: int, series: Series, rules: Rules) -> str:
+def _told(stood: Place, place: Place | None, passed: int, series: Occurring, rules: Rules) -> str:
     zone = series.recurrence.zone or "UTC"
     release = (rules.zones or in_use()).release
     wall = EPOCH + timedelta(seconds=stood.pointer.nominal_local)

@@ -15,7 +15,6 @@ from tickstream.dispatcher.series import (
     MOST_STEPS,
     Occurring,
     Place,
-    Series,
     Skip,
     given_up,
     place_of,
@@ -46,7 +45,7 @@ def fire(
 ) -> Decision:
     """An occurrence is due: dispatched, kept waiting, or recorded as skipped; and the pointer moves on."""
     series = series_of(command.task_id, command, state.extras, rules.zones)
-    if rules.moving and occurrence_ts == state.next_occurrence_ts and isinstance(series, Series):
+    if rules.moving and occurrence_ts == state.next_occurrence_ts:
         moved = move(task, state, command, series, now_ms, rules)
         if moved.task is not task:
             return moved

@@ -76,6 +76,13 @@ class Occurring(Protocol):
         """The one that follows another."""
         ...
 
+    def placed(self, place: Place, floor_ms: int) -> tuple[Place | None, int]:
+        """Where the zone data in use have an occurrence that others placed, and how many they passed over.
+
+        The same object when it stays. `floor_ms`: the last instant that had its turn.
+        """
+        ...
+
     def jump(self, place: Place, until_ms: int) -> Place:
         """The last one that is surely dispatched by `until_ms`, as far as no walk is needed; else `place`."""
         ...
@@ -116,10 +123,7 @@ class Series:
         return self._placed(self._occurrences.following(place.pointer))
 
     def placed(self, place: Place, floor_ms: int) -> tuple[Place | None, int]:
-        """Where these zone data have an occurrence that others placed, and how many they passed over.
-
-        The same object when it stays. `floor_ms`: the last instant that had its turn.
-        """
+        """As Occurring."""
         pointer, passed = self._occurrences.placed(place.pointer, floor_ms)
         return (place if pointer == place.pointer else self._placed(pointer)), passed
 
@@ -167,13 +171,31 @@ class EventSeries:
         return self._placed(self._turns.after(instant_ms))
 
     def following(self, place: Place) -> Place | None:
-        """The one dispatched after another."""
-        return self._placed(self._turns.after(place.fire_at_ms, place.at_ms))
+        """The one dispatched after another.
+
+        Where other zone data placed that, what its clock shows comes again: it has had its turn.
+        """
+        turn = self._turns.after(place.fire_at_ms, place.at_ms)
+        found = self._placed(turn)
+        while found is not None and self._turns.of(place.at_ms) is None and _shows_alike(found, place):
+            found = self._placed(self._turns.after(found.fire_at_ms, found.at_ms))
+        return found
+
+    def placed(self, place: Place, floor_ms: int) -> tuple[Place | None, int]:
+        """As Occurring. Its clock's time is that of its identity; one that was moved by hand goes with it."""
+        shown = (place.pointer.nominal_local, place.pointer.fold)
+        turn = self._turns.of(place.at_ms)
+        if turn is None or self._turns.shown(place.at_ms) != shown:
+            turn = self._turns.named(place.pointer.nominal_local) or turn
+        if turn is None or (turn.recurrence_ms <= floor_ms and turn.recurrence_ms != place.at_ms):
+            turn = self._turns.after(place.fire_at_ms, place.at_ms)
+        found = self._placed(turn)
+        return (place if found == place else found), 0
 
     def of(self, occurrence_ts: int) -> Place | None:
         """One occurrence; None: it has no turn."""
         turn = self._turns.of(occurrence_ts)
-        return None if turn is None else _place(turn)
+        return None if turn is None else self._place(turn)
 
     def jump(self, place: Place, until_ms: int) -> Place:
         """`place`: only an interval can be jumped."""
@@ -187,12 +209,14 @@ class EventSeries:
     def _placed(self, turn: Turn | None) -> Place | None:
         while turn is not None and turn.recurrence_ms in self._done:
             turn = self._turns.after(*turn)
-        return None if turn is None else _place(turn)
+        return None if turn is None else self._place(turn)
+
+    def _place(self, turn: Turn) -> Place:
+        return Place(Pointer(*self._turns.shown(turn.recurrence_ms), turn.recurrence_ms), turn.fire_ms)
 
 
-def _place(turn: Turn) -> Place:
-    # An event's pointer is its instants; its wall clock time is computed anew from the event each time.
-    return Place(Pointer(0, 0, turn.recurrence_ms), turn.fire_ms)
+def _shows_alike(place: Place, other: Place) -> bool:
+    return place.pointer.nominal_local == other.pointer.nominal_local
 
 
 def begin(
