@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +32,7 @@ from tickstream.model import (
     TaskState,
     Verb,
 )
+from tickstream.ops.processes import tickstream_command
 from tickstream.ops.tz_diff import Coming, InZones, TaskMove, declared, standing, task_moves
 from tickstream.recurrence.stored import occurrences_of
 from tickstream.recurrence.zone_changes import Stretch, differences, zone_changes
@@ -247,3 +250,19 @@ def test_the_command_line(
             ],
         }
     ]
+
+
+@pytest.mark.parametrize("by_environment", [False, True])
+def test_a_process_reckons_with_the_release_that_it_is_given(tmp_path: Path, *, by_environment: bool) -> None:
+    given = wheel(tmp_path / "given.whl", "2026a", "America/New_York")
+    option = () if by_environment else (f"--tzdata={given}",)
+    asked = ("schedule", "preview", "30 2 * * *", f"--zone={ZONE}", "--around=2027-06-01", "-n1", "--json")
+    ran = subprocess.run(
+        tickstream_command(*option, *asked),
+        env={**os.environ, **({"TICKSTREAM_TZDATA": str(given)} if by_environment else {})},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    value = json.loads(ran.stdout)
+    assert (value["tzdata"], value["occurrences"][0]["local"]) == ("2026a", "2027-05-31T02:30:00-04:00")
