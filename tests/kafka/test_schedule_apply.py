@@ -82,8 +82,9 @@ def test_what_runs_follows_what_is_declared(
         assert accepted(rig) == 3
         client.schedule("hand", every=timedelta(hours=1), payload=b"", wait=timedelta(seconds=20))
         other.write_text(BEAT + '[schedules."hand"]\nhandler = "noop"\nevery = "2h"\n')
-        by_hand = cli("schedule", "apply", str(other), "--owner=you")
+        by_hand = cli("schedule", "apply", str(other), "--owner=you", "--json")
         assert (by_hand.code, "it was scheduled by hand" in by_hand.err) == (1, True)
+        assert fates(by_hand.value) == {"beat": "unchanged", "hand": "held"}
         assert accepted(rig) == 4
 
         # Only the payload changes: the task goes on where it stands.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,22 +70,20 @@ def apply(
         lines = schedules.look(client, declared, owner, source, now_ms)
         if lines and not json:
             output.result({}, "\n".join(text for line in lines for text in _difference(line, prune, now_ms)))
-        todo = schedules.to_send(lines, prune=prune)
+        try:
+            todo = schedules.to_send(lines, prune=prune)
+        except schedules.HeldByOthers:
+            if json:
+                output.result(_report(owner, dry_run, lines, []), "")
+            raise
         done = [] if dry_run else list(schedules.send(client, todo, timedelta(seconds=wait)))
     counts = Counter(line.fate.value for line in lines)
-    value = {
-        "owner": owner,
-        "dry_run": dry_run,
-        "sent": len(done),
-        "counts": dict(counts),
-        "tasks": [_value(line) for line in lines],
-        "verdicts": [_answer(one) for one in done],
-    }
-    text = (
-        ", ".join(f"{count} {fate}" for fate, count in counts.items())
-        or "nothing is declared, and nothing runs"
+    text = ", ".join(f"{count} {fate}" for fate, count in counts.items()) or "nothing declared, nothing there"
+    verdicts = [str(one.answer) for one in done]
+    output.result(
+        _report(owner, dry_run, lines, done),
+        "\n".join([*verdicts, text if done else f"{text}; nothing was sent"]),
     )
-    output.result(value, "\n".join([*map(_verdict, done), text + ("; nothing was sent" if not done else "")]))
     _exit(done)
 
 
@@ -123,6 +122,17 @@ def _short(text: str) -> str:
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}… ({len(text)} characters)"
 
 
+def _report(owner: str, dry_run: bool, lines: Sequence[Line], done: list[Applied]) -> dict[str, Any]:
+    return {
+        "owner": owner,
+        "dry_run": dry_run,
+        "sent": len(done),
+        "counts": dict(Counter(line.fate.value for line in lines)),
+        "tasks": [_value(line) for line in lines],
+        "verdicts": [_answer(one) for one in done],
+    }
+
+
 def _value(line: Line) -> dict[str, Any]:
     return {
         "task_id": line.task_id,
@@ -131,10 +141,6 @@ def _value(line: Line) -> dict[str, Any]:
         "detail": line.detail,
         "place": line.place,
     }
-
-
-def _verdict(one: Applied) -> str:
-    return str(one.answer)
 
 
 def _answer(one: Applied) -> dict[str, Any]:
