@@ -3,7 +3,7 @@
 from playwright.sync_api import Page, expect
 
 from tests.browser.board import DEADLINE_S, NOW, Board
-from tickstream.model import Recurrence, RecurrenceKind
+from tickstream.model import QueueLimits, Recurrence, RecurrenceKind
 from tickstream.projection.rows import Change, ChangeKind, Owner, QueueSetting
 
 MINUTE = 60_000
@@ -68,14 +68,19 @@ def test_failures_come_in_groups_with_their_command(board: Board, url: str, page
     first = groups.nth(0)
     expect(first.get_by_role("heading")).to_have_text("3 × Timeout after # ms")
     expect(first).to_contain_text("handler charge · queue mail · first 13:00:00 · last 13:00:00")
-    expect(first.locator("code")).to_contain_text(
+    expect(first.locator("code").first).to_contain_text(
         "tickstream task list --state dead --handler charge --error-like 'Timeout after # ms' --from"
     )
     expect(first).to_contain_text("lists 3 occurrences")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    first.get_by_role("button", name="Copy the command that lists 3 occurrences").click()
-    expect(first.get_by_role("button")).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == first.locator("code").inner_text()
+    copy = first.get_by_role("button", name="Copy the command that lists 3 occurrences")
+    copy.click()
+    expect(copy).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == first.locator("code").first.inner_text()
+    first.get_by_role("button", name="Copy the command that gives 3 occurrences another chance").click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith(
+        "tickstream dead-letter replay --handler charge --error-like 'Timeout after # ms' --from "
+    )
     expect(groups.nth(1).get_by_role("heading")).to_contain_text("</td><script>alert(")
     assert page.locator("main script").count() == 0
     _fits(page)
@@ -93,15 +98,23 @@ def test_queues_say_who_works_and_what_waits(board: Board, url: str, page: Page)
     board.broker(
         workers={"default": ("w1", "w2"), "mail": (), "billing": ("w3",)}, waiting={"mail": 1, "billing": 0}
     )
+    board.index.set_queues(1, [("default", QueueSetting(False, NOW, QueueLimits(4, 10, MINUTE)))])
     board.commit()
     expect(page.locator("#queues tbody tr")).to_have_count(3)
     expect(page.locator("#queues .verdict")).to_have_text(
         "Queue billing: 1 overdue, the oldest for 4 min. And 1 other queue."
     )
     mail = page.locator("#queues tbody tr", has_text="mail").locator("th, td").all_inner_texts()
-    assert mail[:5] == ["mail", "1 waiting, 0 workers", "1", "0", "0"]
+    assert mail[:6] == ["mail", "1 waiting, 0 workers", "–", "1", "0", "0"]
     default = page.locator("#queues tbody tr", has_text="default").locator("th, td").all_inner_texts()
-    assert default[:5] == ["default", "well", "0", "0", "2"]
+    assert default[:6] == [
+        "default",
+        "well",
+        "at most 4 at once 10 starts in 1 min (in 1 of 4 buckets)",
+        "0",
+        "0",
+        "2",
+    ]
     expect(page.locator("#queues > .note")).to_have_text("Workers and members as the broker said 1.0 s ago.")
     _fits(page)
     page.locator("#queues").get_by_role("link", name="mail").click()

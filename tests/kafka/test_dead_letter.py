@@ -45,8 +45,12 @@ def test_letters_are_listed_and_get_another_chance(
         assert (unread["bucket"], unread["bytes"]) == (bucket, len(b"rubbish"))
         assert f"{task_id}: ValueError: never" in cli("dead-letter", "list", "--reason=gave_up").out
 
-        for _ in range(2):  # the second time changes nothing
-            sent = cli("dead-letter", "replay", gave_up["letter"])
+        chosen = ("--handler=noop", "--error-like=ValueError: never", "--from=now-1h")
+        assert cli("dead-letter", "replay", "--dry-run", "--json", *chosen).value["would_be"] == [
+            gave_up["letter"]
+        ]
+        for which in ((gave_up["letter"],), chosen):  # the second time changes nothing
+            sent = cli("dead-letter", "replay", *which)
             assert (sent.code, sent.out.split()[0]) == (0, gave_up["letter"])
         again = rig.work(at_least=2)[1]
         assert (again.task_id, again.body, again.attempt) == (task_id, work.body, 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tickstream.codec import decode_batch
+from tickstream.codec import decode_batch, encode_body
 from tickstream.errors import InvalidInput
-from tickstream.model import DeadReason, IfExists, Verb, bucket_of
-from tickstream.ops.dead_letter import Letter, letter_number, replay_of
+from tickstream.model import Body, DeadReason, IfExists, Verb, bucket_of
+from tickstream.ops.dead_letter import Choice, Letter, letter_number, replay_of
 from tickstream.topics import TopicNames
 
 NAMES = TopicNames("t.")
@@ -45,6 +45,31 @@ def test_what_was_cut_short_cannot_be_sent_again() -> None:
 def test_work_whose_queue_nobody_knows_cannot_be_scheduled() -> None:
     with pytest.raises(InvalidInput, match="'mail:42' was defined anew"):
         replay_of(WORK._replace(queue=""), NAMES, 8, 99)
+
+
+@pytest.mark.parametrize(
+    ("choice", "taken"),
+    [
+        (Choice(), "abcd"),
+        (Choice(reason="gave_up"), "abc"),
+        (Choice(handler="charge"), "ab"),
+        (Choice(handler="charge", error_like="Timeout after # ms"), "a"),
+        (Choice(error_like="Timeout after 9 ms"), "ac"),
+        (Choice(error_like="Timeout after 9 ms", since_ms=50), "c"),
+    ],
+)
+def test_letters_are_chosen_by_handler_and_error(choice: Choice, taken: str) -> None:
+    def work(handler: str, error: str, at_ms: int) -> Letter:
+        body = encode_body(Body(handler, b"", {}, {}))
+        return WORK._replace(detail=error, value=body, size=len(body), at_ms=at_ms)
+
+    letters = {
+        "a": work("charge", "Timeout after 10 ms", 10),
+        "b": work("charge", "KeyError: 'x'", 20),
+        "c": work("render", "Timeout after 35 ms", 60),
+        "d": UNREAD,
+    }
+    assert "".join(name for name, letter in letters.items() if choice.takes(letter)) == taken
 
 
 def test_letters_are_named_by_partition_and_offset() -> None:

@@ -14,7 +14,8 @@ from tests.projection_log import LogWriter
 from tests.unit.projection_index import fold_in, new_index
 from tests.unit.test_projection_api import MINUTE, NOON, dashboard
 from tickstream import codec
-from tickstream.model import QueueState
+from tickstream.clock import iso_utc
+from tickstream.model import QueueLimits, QueueState
 from tickstream.projection.index import IndexWriter
 from tickstream.projection.keys import WHOLE
 from tickstream.projection.rows import Change, ChangeKind, Owner, Position, Pulse
@@ -248,6 +249,14 @@ def test_failures_are_put_together_by_handler_and_error(index: IndexWriter, clie
         end=given["--to"],
     )
     assert listed == ["t1", "t2", "t3", "t5", "t6"]
+    words = shlex.split(group["replay"])
+    assert words[:3] == ["tickstream", "dead-letter", "replay"]
+    given = dict(zip(words[3::2], words[4::2], strict=True))
+    assert given == {
+        "--handler": "DEAD-handler",
+        "--error-like": "ValueError: no",
+        "--from": iso_utc(group["first_ms"]),
+    }
 
 
 def test_too_many_failures_are_looked_at_from_the_latest_on(
@@ -345,6 +354,24 @@ def test_new_zone_data_is_a_change(index: IndexWriter, client: TestClient) -> No
     (change,) = client.get("/api/changes").json()["changes"]
     assert (change["at_ms"], change["kind"], change["buckets"]) == (NOON + 7, "tzdata", [0])
     assert (change["before"], change["after"]) == ("2025.1", "2026.1")
+
+
+def test_a_queue_tells_its_gates(index: IndexWriter, client: TestClient) -> None:
+    wide, narrow = QueueLimits(max_running=8), QueueLimits(starts=5, per_ms=60_000)
+    for bucket, limits in ((0, wide), (1, narrow)):
+        buffer = BucketBuffer(bucket, Position())
+        for offset, queue in enumerate(
+            (QueueState("slow", limits=limits), QueueState("default", limits=QueueLimits()))
+        ):
+            key = codec.timers_key(codec.QUEUE, queue.queue)
+            buffer.add_timers(offset, key, codec.encode_queue(queue), NOON)
+        index.set_queues(bucket, buffer.take_settings())
+    queues = {queue["queue"]: queue for queue in client.get("/api/queues").json()["queues"]}
+    assert queues["slow"]["limits"] == [
+        {"max_running": 8, "starts": None, "per_ms": 1_000, "buckets": 1},
+        {"max_running": None, "starts": 5, "per_ms": 60_000, "buckets": 1},
+    ]
+    assert queues["default"]["limits"] == []
 
 
 def test_a_paused_queue_says_so_and_when(index: IndexWriter, client: TestClient) -> None:

@@ -9,10 +9,20 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
 
-from tickstream.codec import encode_batch, encode_command
-from tickstream.errors import InvalidInput, SendFailed
+from tickstream.codec import decode_body, encode_batch, encode_command
+from tickstream.errors import CodecError, InvalidInput, SendFailed
 from tickstream.kafka import Admin, KafkaError, Message, place, plain_producer, read_until
-from tickstream.model import DEFAULT_OPTIONS, Command, DeadReason, IfExists, Verb, bucket_key, bucket_of
+from tickstream.model import (
+    DEFAULT_OPTIONS,
+    NEVER,
+    Command,
+    DeadReason,
+    IfExists,
+    Verb,
+    bucket_key,
+    bucket_of,
+)
+from tickstream.projection.error_shape import shape
 from tickstream.settings import Settings
 from tickstream.topics import DEAD_LETTER_PARTITIONS, TopicNames
 
@@ -41,6 +51,36 @@ class Letter(NamedTuple):
     def number(self) -> str:
         """How a letter is named: `PARTITION:OFFSET`."""
         return f"{self.partition}:{self.offset}"
+
+
+class Choice(NamedTuple):
+    """Which letters are meant; what is empty lets everything through."""
+
+    reason: str = ""
+    handler: str = ""
+    """Of work."""
+    error_like: str = ""
+    """What was wrong differs from this in numbers and ids only, as the failures of the dashboard are put together."""
+    since_ms: int = NEVER
+
+    def takes(self, letter: Letter) -> bool:
+        """Whether a letter is meant."""
+        return (
+            (not self.reason or letter.reason.value == self.reason)
+            and letter.at_ms >= self.since_ms
+            and (not self.error_like or shape(letter.detail) == shape(self.error_like))
+            and (not self.handler or handler_of(letter) == self.handler)
+        )
+
+
+def handler_of(letter: Letter) -> str:
+    """The handler that work was for; empty for what is no work, or cannot be read."""
+    if letter.source != "work" or letter.size > len(letter.value):
+        return ""
+    try:
+        return decode_body(letter.value).handler
+    except CodecError:
+        return ""
 
 
 class Replay(NamedTuple):

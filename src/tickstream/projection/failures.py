@@ -110,6 +110,7 @@ def group_object(group: _Group) -> dict[str, Any]:
         "command": listing_command(
             handler=group.handler, error=group.error, start_ms=group.oldest_ts, end_ms=group.newest_ts + 1
         ),
+        "replay": replay_command(handler=group.handler, error=group.error, since_ms=group.first_ms),
     }
 
 
@@ -118,6 +119,15 @@ def listing_command(*, handler: str, error: str, start_ms: int, end_ms: int) -> 
     words: Sequence[str] = (
         *("tickstream", "task", "list", "--state", "dead", "--handler", handler, "--error-like", error),
         *("--from", _iso(start_ms), "--to", _iso(end_ms)),
+    )
+    return shlex.join(words)
+
+
+def replay_command(*, handler: str, error: str, since_ms: int) -> str:
+    """The shell line that gives a group, and what fails like it until then, another chance."""
+    words: Sequence[str] = (
+        *("tickstream", "dead-letter", "replay", "--handler", handler, "--error-like", error),
+        *("--from", _iso(since_ms)),
     )
     return shlex.join(words)
 

@@ -6,17 +6,18 @@ ends from what the broker was asked last (watch.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from tickstream.model import EVERY_QUEUE, Phase
+from tickstream.model import EVERY_QUEUE, NO_LIMIT, Phase, QueueLimits
 from tickstream.projection import keys
 from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.families import CHANGES
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Change, ChangeKind, Owner, Position
+from tickstream.projection.rows import Change, ChangeKind, Owner, Position, QueueSetting
 from tickstream.projection.snapshot import Snapshot, decode_snapshot
 from tickstream.projection.status import overdue
 from tickstream.projection.stored import decode_change
@@ -128,16 +129,17 @@ def queues(view: View, fresh: Freshness) -> dict[str, Any]:
     totals = view.totals()
     late = overdue(view, fresh.as_of)
     known = set(snapshot.queues) if snapshot is not None else set()
-    paused = view.paused()
-    everything = paused.pop(EVERY_QUEUE, 0)
-    names = sorted({queue for _, queue in totals} | known | set(paused))
+    settings = view.settings()
+    everything = sum(setting.paused for setting in settings.pop(EVERY_QUEUE, ()))
+    names = sorted({queue for _, queue in totals} | known | set(settings))
     return {
         "queues": [
             {
                 "queue": queue,
                 "exists": None if snapshot is None else queue in known,
                 **{state.value: totals.get((state, queue), 0) for state in Phase},
-                "paused_buckets": max(everything, paused.get(queue, 0)),
+                "paused_buckets": max(everything, sum(setting.paused for setting in settings.get(queue, ()))),
+                "limits": _gates(settings.get(queue, ())),
                 "overdue": late["queues"].get(queue, {"count": 0})["count"],
                 "oldest_ts": late["queues"].get(queue, {"oldest_ts": None})["oldest_ts"],
                 "work_waiting": None if snapshot is None else snapshot.work_waiting.get(queue),
@@ -152,6 +154,21 @@ def queues(view: View, fresh: Freshness) -> dict[str, Any]:
         },
         **fresh.fields(),
     }
+
+
+def _gates(settings: Iterable[QueueSetting]) -> list[dict[str, int | None]]:
+    """Each gate that is set, with the number of buckets in which it holds; the most frequent first."""
+    counted = Counter(setting.limits for setting in settings if setting.limits is not None)
+    return [
+        {
+            "max_running": None if limits.max_running == NO_LIMIT else limits.max_running,
+            "starts": None if limits.starts == NO_LIMIT else limits.starts,
+            "per_ms": limits.per_ms,
+            "buckets": buckets,
+        }
+        for limits, buckets in counted.most_common()
+        if limits != QueueLimits()
+    ]
 
 
 # --------------------------------------------------------------------------- changes

@@ -16,7 +16,7 @@ from tickstream.model import Phase
 from tickstream.projection import keys, lateness
 from tickstream.projection.charts import WORST_SECONDS
 from tickstream.projection.cursors import decode_cursor, encode_cursor
-from tickstream.projection.failures import EXAMPLES, listing_command
+from tickstream.projection.failures import EXAMPLES, listing_command, replay_command
 from tickstream.projection.lateness import Stage
 from tickstream.projection.rows import ChangeKind
 from tickstream.projection.status import RECENT_FAILURES
@@ -219,6 +219,9 @@ def _group(parts: Sequence[Answer]) -> Answer:
         "queues": sorted(set(_of_all(parts, "queues"))),
         "examples": examples[:EXAMPLES],
         "command": listing_command(handler=handler, error=error, start_ms=oldest, end_ms=newest + 1),
+        "replay": replay_command(
+            handler=handler, error=error, since_ms=min(part["first_ms"] for part in parts)
+        ),
     }
 
 
@@ -234,6 +237,7 @@ def queues(answers: Answers) -> Answer:
         own = [of for of in _of_all(answers, "queues") if of["queue"] == queue["queue"]]
         said = told.get(queue["queue"]) or own[0]
         queue |= {name: said[name] for name in ("exists", "work_waiting", "workers")}
+        queue["limits"] = _limits([limit for of in own for limit in of["limits"]])
         queue["oldest_ts"] = min((of["oldest_ts"] for of in own if of["oldest_ts"] is not None), default=None)
     return {
         "queues": merged,
@@ -241,6 +245,16 @@ def queues(answers: Answers) -> Answer:
         "broker": newest["broker"],
         **fresh(answers),
     }
+
+
+def _limits(found: Sequence[Answer]) -> list[Answer]:
+    """Each gate once, with all the buckets in which it holds."""
+    buckets: Counter[tuple[tuple[str, Any], ...]] = Counter()
+    for limit in found:
+        buckets[tuple((name, value) for name, value in limit.items() if name != "buckets")] += limit[
+            "buckets"
+        ]
+    return [dict(limit) | {"buckets": count} for limit, count in buckets.items()]
 
 
 def cluster(answers: Answers) -> Answer:

@@ -34,7 +34,7 @@ from tickstream.projection.families import (
     Family,
     open_options,
 )
-from tickstream.projection.rows import Attempt, Owner, Position, Pulse, Row, TaskRecord
+from tickstream.projection.rows import Attempt, Owner, Position, Pulse, QueueSetting, Row, TaskRecord
 from tickstream.projection.stored import (
     decode_attempt,
     decode_owner,
@@ -107,13 +107,13 @@ class View:
         values = ((b, self.get(META, keys.owner_key(b))) for b in self._followed())
         return {b: decode_owner(value) for b, value in values if value is not None}
 
-    def paused(self) -> dict[str, int]:
-        """By queue ("" is everything), in how many buckets it is paused."""
-        counted: dict[str, int] = {}
+    def settings(self) -> dict[str, list[QueueSetting]]:
+        """By queue ("" is everything), what is set for it in each bucket that was told."""
+        found: dict[str, list[QueueSetting]] = {}
         for key, value in self.scan(META, *keys.SETTINGS):
             _, queue = keys.read_setting_key(key)
-            counted[queue] = counted.get(queue, 0) + decode_setting(value).paused
-        return counted
+            found.setdefault(queue, []).append(decode_setting(value))
+        return found
 
     def cluster(self) -> bytes | None:
         """What the broker said last of groups and ends (watch.py)."""

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from tickstream.calendar.stored import Booking, decode_booking
-from tickstream.model import DEFAULT_TERMS, NEVER, Outcome, Phase, Recurrence, Rev, TaskState
+from tickstream.model import DEFAULT_TERMS, NEVER, Outcome, Phase, QueueLimits, Recurrence, Rev, TaskState
 
 
 class Columns(NamedTuple):
@@ -207,6 +207,8 @@ class QueueSetting(NamedTuple):
     paused: bool
     at_ms: int
     """When that was written, by the record's own stamp."""
+    limits: QueueLimits | None = None
+    """Its gate; None: there is none."""
 
 
 class Owner(NamedTuple):

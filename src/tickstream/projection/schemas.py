@@ -197,6 +197,7 @@ SCHEMAS: Final = {
                     queues=array(TEXT),
                     examples={**array(ref("Failure")), "description": "the latest ones"},
                     command={**TEXT, "description": "the shell line that lists them"},
+                    replay={**TEXT, "description": "the shell line that gives them another chance"},
                 )
             ),
             "description": "largest first",
@@ -220,6 +221,12 @@ SCHEMAS: Final = {
                 },
                 **_PER_STATE,
                 paused_buckets={**WHOLE, "description": "in how many buckets it is paused; 0: it is not"},
+                limits={
+                    **array(
+                        record(max_running=_WHOLE_OR_NULL, starts=_WHOLE_OR_NULL, per_ms=WHOLE, buckets=WHOLE)
+                    ),
+                    "description": "its gates, each with the number of buckets in which it holds; null: no limit",
+                },
                 overdue={**WHOLE, "description": "due and not handed out"},
                 oldest_ts={**MS_OR_NULL, "description": "since when the oldest of these waits"},
                 work_waiting={

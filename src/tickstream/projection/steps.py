@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from tickstream import codec
 from tickstream.calendar.stored import decode_booking
 from tickstream.errors import CodecError
-from tickstream.model import DEFAULT_TERMS, History, Progress, TaskState
+from tickstream.model import DEFAULT_TERMS, History, Progress, QueueState, TaskState
 from tickstream.projection.fold import Step
 from tickstream.projection.rows import BookingChange, Columns, Definition, Owner, Position, QueueSetting
 
@@ -79,8 +79,8 @@ class BucketBuffer:
         elif kind == codec.CLAIM and value is not None:
             self._owner = Owner(*codec.decode_claim(value))
         elif kind == codec.QUEUE:
-            paused = value is not None and codec.decode_queue(value).paused
-            self._settings.append((task_id, QueueSetting(paused, at_ms)))
+            state = QueueState(task_id) if value is None else codec.decode_queue(value)
+            self._settings.append((task_id, QueueSetting(state.paused, at_ms, state.limits)))
 
     def add_history(self, offset: int, value: bytes | None) -> None:
         """A record of `history`. Raises UnknownSchema or MalformedValue: the bucket must stop."""

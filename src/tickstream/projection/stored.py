@@ -20,6 +20,7 @@ from tickstream.model import (
     Outcome,
     Overlap,
     Phase,
+    QueueLimits,
     Recurrence,
     RecurrenceKind,
     Rev,
@@ -46,7 +47,7 @@ from tickstream.projection.rows import (
     waiting,
 )
 
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 """Of keys and values together; a database of another version is built anew."""
 SUPERSEDED: Final = b"!"
 """What the value of a superseded row begins with."""
@@ -280,12 +281,14 @@ def decode_owner(value: bytes) -> Owner:
 
 def encode_setting(setting: QueueSetting) -> bytes:
     """The value of what is set for a queue."""
-    return orjson.dumps(list(setting))
+    paused, at_ms, limits = setting
+    return orjson.dumps([paused, at_ms, None if limits is None else list(limits)])
 
 
 def decode_setting(value: bytes) -> QueueSetting:
     """What `encode_setting` wrote."""
-    return QueueSetting(*orjson.loads(value))
+    paused, at_ms, limits = orjson.loads(value)
+    return QueueSetting(paused, at_ms, None if limits is None else QueueLimits(*limits))
 
 
 def encode_change(change: Change) -> bytes:

@@ -60,16 +60,15 @@ class Card {
     this.first = make("time");
     this.last = make("time");
     this.examples = make("span", { className: "examples" });
-    this.command = make("code");
-    this.touches = make("span");
     this.all = make("a");
-    this.copy = make("button", { type: "button" }, "Copy");
-    this.copy.addEventListener("click", () => this.#copy());
+    this.list = new Line();
+    this.replay = new Line();
     this.root = make("li", {},
       make("h3", {}, this.times, " ", this.error),
       make("p", {}, "handler ", this.handler, " · queue ", this.queues, " · first ", this.first, " · last ", this.last),
       make("p", {}, "for example ", this.examples, " · ", this.all),
-      make("div", { className: "command" }, this.command, this.copy, this.touches),
+      this.list.root,
+      this.replay.root,
     );
   }
 
@@ -81,10 +80,9 @@ class Card {
     setTime(this.first, group.first_ms, now);
     setTime(this.last, group.last_ms, now);
     this.#examples(group.examples);
-    // What is copied is what was shown: direction marks stay spelled out, and such a line matches nothing.
-    setText(this.command, plain(group.command));
-    setText(this.touches, `lists ${counted(group.count, "occurrence")}`);
-    this.copy.ariaLabel = `Copy the command that lists ${counted(group.count, "occurrence")} of ${plain(group.error)}`;
+    const all = counted(group.count, "occurrence");
+    this.list.show(group.command, `lists ${all}`, plain(group.error));
+    this.replay.show(group.replay, `gives ${all} another chance`, plain(group.error));
     const query = { state: "dead", handler: group.handler, error_like: group.error, start: group.oldest_ts, end: group.newest_ts + 1 };
     this.all.href = `#/list?${queryString(query)}`;
     setText(this.all, `all ${count(group.count)}`);
@@ -96,6 +94,25 @@ class Card {
     this.ids = ids;
     const links = examples.map((one) => make("a", { href: taskHref(one.task_id) }, make("bdi", {}, plain(one.task_id))));
     this.examples.replaceChildren(...links.flatMap((link, n) => (n ? [", ", link] : [link])));
+  }
+
+}
+
+/** A shell line to be copied, and what it does. */
+class Line {
+  constructor() {
+    this.command = make("code");
+    this.does = make("span");
+    this.copy = make("button", { type: "button" }, "Copy");
+    this.copy.addEventListener("click", () => this.#copy());
+    this.root = make("div", { className: "command" }, this.command, this.copy, this.does);
+  }
+
+  show(command, does, error) {
+    // What is copied is what was shown: direction marks stay spelled out, and such a line matches nothing.
+    setText(this.command, plain(command));
+    setText(this.does, does);
+    this.copy.ariaLabel = `Copy the command that ${does} of ${error}`;
   }
 
   async #copy() {

@@ -24,6 +24,16 @@ export function queueSays(queue, now, buckets) {
   return { level: "good", says: queue.workers ? "well" : "nothing waits, 0 workers" };
 }
 
+/** Its gates: "at most 4 at once, 10 starts in 1.0 s (each bucket)"; "–" where there is none. */
+export function gatesSay(queue, buckets) {
+  if (!queue.limits.length) return "–";
+  return queue.limits.map(({ max_running: most, starts, per_ms: per, buckets: held }) => [
+    most === null ? "" : `at most ${count(most)} at once`,
+    starts === null ? "" : `${counted(starts, "start")} in ${duration(per)}`,
+    held < buckets ? `(in ${held} of ${buckets} buckets)` : "(each bucket)",
+  ].filter(Boolean).join(" ")).join("; ");
+}
+
 /** The verdict over all queues. */
 export function queuesSay(rows) {
   const troubled = rows.filter(({ level }) => level === "bad" || level === "warn");

@@ -4,7 +4,7 @@ import { queryString, queues } from "./api.js";
 import * as cells from "./cells.js";
 import { byId, make, setText, setVerdict } from "./dom.js";
 import { count, duration, plain } from "./format.js";
-import { brokerSays, queueSays, queuesSay } from "./installation.js";
+import { brokerSays, gatesSay, queueSays, queuesSay } from "./installation.js";
 import { Panel } from "./panel.js";
 import { Table } from "./table.js";
 
@@ -12,7 +12,7 @@ const EVERY_MS = 2_000;
 
 /** The queues of an answer, each with what it means. */
 export function judged({ queues: found, as_of: now, of_buckets: buckets }) {
-  return found.map((queue) => ({ ...queue, ...queueSays(queue, now, buckets) }));
+  return found.map((queue) => ({ ...queue, ...queueSays(queue, now, buckets), gates: gatesSay(queue, buckets) }));
 }
 
 export class QueuesView extends Panel {
@@ -21,6 +21,7 @@ export class QueuesView extends Panel {
     this.table = new Table(byId("queue-table"), [
       queueLink(),
       condition(),
+      cells.plain("Gate", (row) => row.gates, "gate wide", "what is let through at once or in a time, in each bucket"),
       cells.plain("Waiting", (row) => known(row.work_waiting), "num tight", "handed out, not yet taken by a worker"),
       cells.number("Running", (row) => row.running, "tight wide"),
       cells.plain("Workers", (row) => known(row.workers), "num tight"),
