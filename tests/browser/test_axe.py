@@ -1,5 +1,10 @@
-"""Every view, light and dark, without a finding of axe-core, which npm fetches when the tests run."""
+"""Every view: light and dark without a finding of axe-core, which npm fetches when the tests run; and by keyboard alone.
 
+With TICKSTREAM_ARTIFACTS naming a directory, pictures of all views are left there, to be looked at.
+"""
+
+import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -50,8 +55,8 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return script.read().decode()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_view_has_a_finding(board: Board, url: str, page: Page, axe: str, scheme: str) -> None:
+def _fill(board: Board) -> None:
+    """Something for every view."""
     board.schedule("soon:1", NOW + 5_000)
     board.schedule("late:1", NOW - 60_000, queue="mail")
     board.schedule("bad:1", NOW - 9_000)
@@ -64,6 +69,11 @@ def test_no_view_has_a_finding(board: Board, url: str, page: Page, axe: str, sch
         board.book(booking)
     board.broker(workers={"default": ("w1",), "mail": ()})
     board.commit()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_a_finding(board: Board, url: str, page: Page, axe: str, scheme: str) -> None:
+    _fill(board)
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.goto(url)
     page.evaluate(axe)
@@ -72,4 +82,50 @@ def test_no_view_has_a_finding(board: Board, url: str, page: Page, axe: str, sch
         page.evaluate("address => { location.hash = address }", f"#/{view}")
         expect(page.locator(there).first).to_be_visible()
         found[view] = page.evaluate(_FINDINGS)
+        _photograph(page, view, scheme)
     assert found == {view: [] for view in VIEWS}
+
+
+def _photograph(page: Page, view: str, scheme: str) -> None:
+    """Leave a picture of the view, and one at the width of a phone, where the run keeps such things."""
+    kept = os.environ.get("TICKSTREAM_ARTIFACTS")
+    if not kept:
+        return
+    folder = Path(kept) / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"[^a-z0-9]+", "-", view.partition("%20")[0]) or "overview"
+    page.screenshot(path=folder / f"{name}-{scheme}.png", full_page=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.screenshot(path=folder / f"{name}-{scheme}-phone.png", full_page=True)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+_WALKED = """() => {
+    const node = document.activeElement;
+    if (node === document.body) return null;
+    node.dataset.walked = "";
+    return getComputedStyle(node).outlineStyle;
+}"""
+_MISSED = """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
+    .filter((node) => node.checkVisibility({ visibilityProperty: true }) && !node.disabled && !("walked" in node.dataset))
+    .map((node) => node.outerHTML)"""
+
+
+def test_tab_reaches_everything_in_every_view_and_shows_where_it_is(
+    board: Board, url: str, page: Page
+) -> None:
+    _fill(board)
+    for view, there in VIEWS.items():
+        page.goto("about:blank")
+        page.goto(f"{url}/#/{view}")
+        expect(page.locator(there).first).to_be_visible()
+        page.keyboard.press("p")  # what is read stands still
+        outlines = []
+        for _ in range(200):
+            page.keyboard.press("Tab")
+            outline = page.evaluate(_WALKED)
+            if outline is None:
+                break
+            outlines.append(outline)
+        assert set(outlines) == {"solid"}, view
+        assert page.evaluate(_MISSED) == [], view
