@@ -334,6 +334,32 @@ def test_a_minute_of_the_chart_opens_its_list(board: Board, url: str, page: Page
     expect(page.locator("#minute-table tbody tr")).to_have_text("13:30:0011 scheduled")
 
 
+def test_the_chart_is_moved_in_time_and_seen_wider(board: Board, url: str, page: Page) -> None:
+    board.schedule("near:1", NOW + 3 * MINUTE)
+    board.schedule("far:1", NOW + 30 * 60 * MINUTE)
+    board.commit()
+    page.goto(url)
+    says = page.locator("#chart-says")
+    expect(says).to_contain_text("1 task in the next hour")
+    page.get_by_role("button", name="Closer").click()
+    expect(says).to_have_text("1 task due from 12:53 to 13:08, most at 13:03 (1).")
+    expect(page.locator("#load-sight")).to_contain_text("15 minutes")
+    expect(page.get_by_role("button", name="Closer")).to_be_disabled()
+    for _ in range(3):
+        page.get_by_role("button", name="Wider").click()
+    expect(says).to_have_text("1 task due from 9 Mar, 13:00 to 11 Mar, 13:00, most at 13:00 (1).")
+    page.get_by_role("button", name="Later", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(says).to_have_text("2 tasks due from 13:00 to 12 Mar, 13:00, most at 13:00 (1).")
+    expect(page.locator("#minutes")).to_be_hidden()
+    page.locator("#chart rect.scheduled").last.click()
+    expect(page.locator("#listing tbody tr")).to_have_count(1)
+    expect(page.locator("#listing").get_by_role("link", name="far:1")).to_be_visible()
+    page.go_back()
+    page.get_by_role("button", name="Now").click()
+    expect(says).to_contain_text("1 task in the next hour")
+
+
 def test_nothing_runs_out_of_a_narrow_screen(board: Board, url: str, page: Page) -> None:
     _lively(board)
     for task_id in HOSTILE:

@@ -87,6 +87,11 @@ export function changes(query) {
   return json(`api/changes?${queryString(query)}`);
 }
 
+/** Rows per period and state: /api/counts. */
+export function counts(query) {
+  return json(`api/counts?${queryString(query)}`);
+}
+
 /** The load to come: /api/forecast. */
 export function forecast(query) {
   return json(`api/forecast?${queryString(query)}`);

@@ -16,8 +16,6 @@ import { RunningView } from "./running.js";
 import * as sentences from "./sentences.js";
 import { TaskView } from "./task.js";
 
-const MINUTE_MS = 60_000;
-
 const page = {
   state: "connecting",
   reason: "",
@@ -26,8 +24,8 @@ const page = {
   status: null,
   heardAt: 0, // of the status shown, by this machine's clock
 };
-const overview = new Overview(byId("overview"), (minute) => {
-  location.hash = listHref({ start: minute, end: minute + MINUTE_MS });
+const overview = new Overview(byId("overview"), (start, end) => {
+  location.hash = listHref({ start, end });
 });
 const taskView = new TaskView(byId("task"));
 const listing = new Listing(byId("listing"));

@@ -13,6 +13,7 @@ import { inWords, sum, Timeline, withLate } from "./timeline.js";
 
 const SHOWN = 15;
 const QUEUES_MS = 5_000;
+const MINUTE_MS = 60_000;
 const due = cells.time("Due", (row) => row.occurrence_ts);
 const handler = cells.text("Handler", (row) => row.handler, "wide");
 const queue = cells.text("Queue", (row) => row.queue, "wide");
@@ -23,12 +24,12 @@ export function listHref(query) {
 }
 
 export class Overview {
-  constructor(root, openMinute) {
+  constructor(root, openPeriod) {
     this.root = root;
     this.recent = new Recent();
     this.fetching = false;
     this.queuesAt = -Infinity;
-    this.timeline = new Timeline(byId("chart"), openMinute);
+    this.timeline = new Timeline(byId("chart"), openPeriod);
     this.stages = new Table(byId("stages"), [
       cells.plain("Stage", (row) => row.name),
       cells.plain("p50", (row) => latency(row.p50_ms), "num tight"),
@@ -112,9 +113,10 @@ export class Overview {
   }
 
   #load(status) {
-    const minutes = withLate(status.minutes, sentences.completeUntil(status) - sentences.GRACE_MS);
-    this.timeline.update(minutes, status.as_of);
-    show(byId("minutes"), minutes.length > 0);
+    const until = sentences.completeUntil(status) - sentences.GRACE_MS;
+    const minutes = withLate(status.minutes, until, MINUTE_MS);
+    this.timeline.update(minutes, status.as_of, until);
+    show(byId("minutes"), this.timeline.live && minutes.length > 0);
     if (byId("minutes").open) this.minutes.show(minutes, (row) => row.minute_ms, status.as_of);
     const totals = byId("totals");
     if (!totals.firstChild) {
