@@ -17,7 +17,7 @@ from tests.unit.projection_index import fold_in, new_index
 from tests.unit.test_calendar_listing import BERLIN, at
 from tests.unit.test_projection_api import FixedClock
 from tests.unit.test_projection_shards import Inside
-from tickstream.calendar import Event, Override, Slot, Status, Stretch, Transparency, parse_length
+from tickstream.calendar import Event, Override, Reminder, Slot, Status, Stretch, Transparency, parse_length
 from tickstream.calendar.stored import Booking, OnConflict, decode_booking
 from tickstream.calendar.values import Details
 from tickstream.codec import SPEC, timers_key
@@ -275,3 +275,28 @@ def test_what_is_changed_or_removed_is_so_in_the_index(tmp_path: Path) -> None:
             )
             assert [one["start_ms"] for one in found["events"]] == starts
             assert sum(of["events"] for of in ask(client, "calendars")["calendars"]) == events
+
+
+def test_a_reminder_is_no_event_of_its_own(tmp_path: Path) -> None:
+    log, other = LogWriter(0), LogWriter(1)
+    other.commit()
+    event = booked("room-7", "review", "2026-12-07T09:40:00", reminders=(Reminder(-900_000),))
+    (reminder,) = event.reminders
+    with (
+        new_index(tmp_path) as index,
+        IndexReader(tmp_path) as reader,
+        TestClient(create_app(reader, clock=FixedClock()), base_url="http://localhost") as client,
+    ):
+        for gone in (False, True):
+            if gone:
+                log.open_timers.append((timers_key(SPEC, reminder.task_id), None))
+            else:
+                log.book(event)
+                log.book(reminder)
+            log.commit()
+            fold_in(index, log, other, stamp_ms=STAMP)
+            assert [of["events"] for of in ask(client, "calendars")["calendars"]] == [1]
+            assert [one["uid"] for one in ask(client, "bookings", calendar="room-7")["bookings"]] == [
+                "review"
+            ]
+            assert len(ask(client, "events", calendar="room-7", **WEEK)["events"]) == 1
