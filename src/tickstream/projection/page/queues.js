@@ -37,6 +37,7 @@ export class QueuesView extends Panel {
     const rows = judged(answer);
     setVerdict(this.root, queuesSay(rows));
     this.table.show(rows, (row) => row.queue, answer.as_of);
+    this.table.element.classList.toggle("gated", rows.some((row) => row.limits.length > 0));
     const cut = answer.exact ? "" : " More are overdue than are counted one by one.";
     return brokerSays(answer.broker, answer.as_of) + cut;
   }
