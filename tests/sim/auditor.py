@@ -12,8 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tests.sim import ops_audit, shown
+from tests.sim import gates_audit, ops_audit, recurring_audit, shown
 from tests.sim.evidence import FATES, End, Evidence, Out, Said, decided_us
+from tests.sim.turns import definition, triggered
 from tickstream.model import NEVER, RECENT_COMMANDS, Outcome, ReportKind, Verb, VerdictKind
 from tickstream.testing.sim import Result
 from tickstream.testing.sim.plan import Kind
@@ -65,6 +66,9 @@ def _all(result: Result, evidence: Evidence) -> Iterator[Violation]:
     yield from _expiries(evidence)
     yield from _verdicts(result, evidence)
     yield from (Violation("G7", what) for what in shown.lies(result, evidence))
+    yield from (Violation(*found) for found in recurring_audit.broken(result, evidence))
+    gates = gates_audit.broken(evidence, trusted_clocks=trusted_clocks(result))
+    yield from (Violation(*found) for found in gates)
     yield from (Violation(*found) for found in ops_audit.findings(result, evidence))
 
 
@@ -114,7 +118,7 @@ def _work(evidence: Evidence) -> Iterator[Violation]:
     for command in asked.values():
         if command.verb is Verb.TRIGGER:
             triggers[command.task_id].add(command.command_id)
-    triggered: Counter[str] = Counter()
+    by_hand: Counter[str] = Counter()
     seen: dict[_Run, Out] = {}
     for out in evidence.works:
         work = out.work
@@ -125,10 +129,10 @@ def _work(evidence: Evidence) -> Iterator[Violation]:
         command = asked.get((work.bucket, *work.rev))
         if command is None or command.verb not in _DEFINING or command.task_id != work.task_id:
             yield Violation("G4", f"{run} was dispatched for no command, rev {tuple(work.rev)}")
-        elif command.when != work.occurrence_ts and work.attempt == 1:
-            triggered[work.task_id] += 1
-            if triggered[work.task_id] > len(triggers[work.task_id]):
-                yield Violation("G4", f"{run}: its command asks for {command.when}, and nobody triggered it")
+        elif work.attempt == 1 and triggered(out, definition(evidence, work.bucket, work.rev)):
+            by_hand[work.task_id] += 1
+            if by_hand[work.task_id] > len(triggers[work.task_id]):
+                yield Violation("G4", f"{run}: no instant of its definition, and nobody triggered it", run[0])
     for task, occurrence, attempt in seen:
         if attempt > 1 and (task, occurrence, attempt - 1) not in seen:
             yield Violation("G4", f"{(task, occurrence, attempt)} without the attempt before it")
@@ -243,17 +247,17 @@ def _verdicts(result: Result, evidence: Evidence) -> Iterator[Violation]:
     """A command sent again changes nothing and is answered alike, while its task is remembered (G6)."""
     if result.plan.retention_ms < 60_000:
         return
-    first: dict[bytes, tuple[int, int, int]] = {}
+    first: dict[tuple[int, bytes], tuple[int, int, int]] = {}
     known: dict[str, set[bytes]] = defaultdict(set)
     for sent in evidence.commands.values():
         for s in sent:
-            first.setdefault(s.command.command_id, (s.bucket, s.offset, s.item))
+            first.setdefault((s.bucket, s.command.command_id), (s.bucket, s.offset, s.item))
             known[s.command.task_id].add(s.command.command_id)
     again = {
         (s.bucket, s.offset, s.item)
         for sent in evidence.commands.values()
         for s in sent
-        if first[s.command.command_id] != (s.bucket, s.offset, s.item)
+        if first[s.bucket, s.command.command_id] != (s.bucket, s.offset, s.item)
     }
     for out in evidence.works:
         few = len(known[out.work.task_id]) <= RECENT_COMMANDS

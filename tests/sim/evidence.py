@@ -13,6 +13,7 @@ from tickstream.codec import (
     SPEC,
     STATE,
     decode_batch,
+    decode_command,
     decode_history,
     decode_progress,
     decode_reports,
@@ -22,7 +23,7 @@ from tickstream.codec import (
     decode_work,
     split_timers_key,
 )
-from tickstream.model import NEVER, Command, History, Outcome, Progress, Report, TaskState, Verdict, Work
+from tickstream.model import NEVER, Command, History, Outcome, Progress, Report, Rev, TaskState, Verdict, Work
 from tickstream.testing.sim.log import COMMIT, Partition, Record
 from tickstream.testing.sim.transactions import Broker, Txn
 from tickstream.topics import TopicNames
@@ -115,6 +116,8 @@ class Evidence:
         self.changes: dict[int, list[Change]] = defaultdict(list)
         self.states: dict[str, TaskState] = {}
         self.verdicts: list[Verdict] = []
+        self.definitions: dict[tuple[int, Rev], Command] = {}
+        """By bucket and rev, what a task was asked to do."""
         self._read: dict[tuple[str, int], int] = defaultdict(int)
         self._unended: set[tuple[str, int]] = set()
 
@@ -189,7 +192,11 @@ class Evidence:
             else:
                 self.states[task_id] = state
         elif kind == SPEC:
-            rev = None if value is None else decode_spec(value).rev
-            self.changes[bucket].append(Change(record.offset, kind, task_id, rev))
+            spec = None if value is None else decode_spec(value)
+            self.changes[bucket].append(
+                Change(record.offset, kind, task_id, None if spec is None else spec.rev)
+            )
+            if spec is not None:
+                self.definitions[bucket, spec.rev] = decode_command(spec.command)
         elif kind == PROGRESS and value is not None:
             self.marks[bucket].append(Mark(decode_progress(value), record))

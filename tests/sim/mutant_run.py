@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import time
+from multiprocessing import get_context
 from typing import Final, NamedTuple
 
-from tests.sim import decoding, lane_mutants, task_mutants
+from tests.sim import decoding, lane_mutants, promise_mutants, task_mutants
 from tests.sim.mutation import MUTANTS, Mutant
-from tests.sim.run import carry_out, quiet, try_seeds
+from tests.sim.run import carry_out, failing, quiet
 from tickstream.testing.sim import make_plan
 
 SEEDS: Final = 500
-REGISTERED: Final = (lane_mutants, task_mutants)
+_COLLECT: Final = 100
+"""Seeds between two collections of garbage."""
+REGISTERED: Final = (lane_mutants, task_mutants, promise_mutants)
 """Where they are."""
 
 
@@ -52,7 +56,7 @@ def try_mutant(fault: Mutant, seeds: int) -> Caught:
         also |= {v.promise for v in found} - {fault.promise}
         if said:
             return Caught(fault.name, fault.promise, seed + 1, crashed, tuple(sorted(also)), said)
-        if seed % 20 == 0:
+        if seed % _COLLECT == _COLLECT - 1:
             gc.collect()
     return Caught(fault.name, fault.promise, 0, crashed, tuple(sorted(also)), "not caught")
 
@@ -68,7 +72,9 @@ def main(arguments: list[str] | None = None) -> int:
     """The command; 1 when something was not caught, or the code itself failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.mutant_run", description=__doc__)
     parser.add_argument("--seeds", type=int, default=SEEDS, help="at most, for each mutant")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count(), help="processes; as many as there are cores"
+    )
     parser.add_argument("--only", default="", help="parts of mutants' names, with commas")
     asked = parser.parse_args(arguments)
     quiet()
@@ -80,8 +86,9 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     print(f"{'promise':<8}{'caught after':>13}  mutant")
     missed = longest = 0
-    with ProcessPoolExecutor(asked.jobs) as pool:
-        for caught in pool.map(_job, tasks):
+    began = time.perf_counter()
+    with get_context("fork").Pool(asked.jobs, maxtasksperchild=1) as pool:
+        for caught in pool.imap(_job, tasks, chunksize=1):
             longest = max(longest, caught.histories or asked.seeds)
             missed += not caught.histories
             after = f"{caught.histories}" if caught.histories else "never"
@@ -91,10 +98,11 @@ def main(arguments: list[str] | None = None) -> int:
                 f"{caught.promise:<8}{after:>13}  {caught.name}{extra}{crashed}\n{'':23}{caught.shows[:110]}"
             )
             sys.stdout.flush()
-    broken = try_seeds(range(longest))
+    broken = list(failing(0, longest, asked.jobs))
     for failure in broken:
         print(f"unchanged code, seed {failure.seed}: {failure.found[0].promise}: {failure.found[0].what}")
     print(f"the unchanged code on the same {longest} seeds: {len(broken)} broke a promise")
+    print(f"{time.perf_counter() - began:.0f} s, {asked.jobs} at a time")
     print(f"{len(tasks) - missed + (not broken)} passed, {missed + bool(broken)} failed")
     return 1 if missed or broken else 0
 

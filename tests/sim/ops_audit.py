@@ -69,5 +69,6 @@ def _journal(result: Result) -> Journal:
                 verdict,
             )
             for offset, item in asked.acked
+            if not asked.command.verb.of_queue
         ]
     return Journal(tuple(acked))

@@ -101,7 +101,8 @@ def _chunks(first: int, count: int) -> Iterator[range]:
         yield range(start, min(start + _CHUNK, first + count))
 
 
-def _failures(first: int, count: int, jobs: int) -> Iterator[Failure]:
+def failing(first: int, count: int, jobs: int) -> Iterator[Failure]:
+    """Those of `count` seeds from `first` on that break a promise, tried by so many processes."""
     with get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
         for failures in pool.imap_unordered(try_seeds, _chunks(first, count), chunksize=1):
             yield from failures
@@ -124,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     gc.disable()
     began, failed = time.perf_counter(), 0
-    for failure in _failures(asked.first, asked.seeds, asked.jobs):
+    for failure in failing(asked.first, asked.seeds, asked.jobs):
         failed += 1
         for violation in failure.found[:5]:
             print(f"seed {failure.seed}: {violation.promise}: {violation.what}")

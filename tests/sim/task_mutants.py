@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tests.sim.mutation import instead, mutant
-from tickstream.dispatcher import bucket, engine, runs
+from tickstream.dispatcher import bucket, cancelling, engine, runs
 from tickstream.dispatcher.decision import Decision, Task
 from tickstream.model import NEVER, Report, VerdictKind
 from tickstream.projection.steps import BucketBuffer
@@ -28,26 +28,26 @@ def _forgetful() -> AbstractContextManager[object]:
 
 @mutant("G2", "a Cancel of what is due already is answered and ignored")
 def _ignored_cancel() -> AbstractContextManager[object]:
-    real = engine._cancel
+    real = engine.cancel
 
-    def cancel(task: Task, command: Any, now_ms: int, rules: Any) -> Decision:
-        decision = real(task, command, now_ms, rules)
+    def cancel(task: Task, sent: Any, now_ms: int, rules: Any) -> Decision:
+        decision = real(task, sent, now_ms, rules)
         due = task.state is not None and NEVER < task.state.next_occurrence_ts <= now_ms + 300
         return decision._replace(task=task, ended=None) if due else decision
 
-    return instead(engine, "_cancel", cancel)
+    return instead(engine, "cancel", cancel)
 
 
 @mutant("G2", "a Cancel of what is in flight is answered `cancelled`")
 def _late_cancel() -> AbstractContextManager[object]:
-    real = engine._cancel_in_flight
+    real = cancelling._in_flight
 
     def cancel(*arguments: Any) -> Decision:
         decision = real(*arguments)
         assert decision.answer is not None
         return decision._replace(answer=decision.answer._replace(kind=VerdictKind.CANCELLED))
 
-    return instead(engine, "_cancel_in_flight", cancel)
+    return instead(cancelling, "_in_flight", cancel)
 
 
 @mutant("G4", "an instant that ran is taken again")

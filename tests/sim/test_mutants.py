@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim import decoding, lane_mutants, task_mutants
+from tests.sim import decoding, lane_mutants, promise_mutants, task_mutants
 from tests.sim.mutant_run import try_mutant
 from tests.sim.mutation import MUTANTS, Mutant
 from tests.sim.run import quiet
@@ -16,6 +16,9 @@ QUICK = {
     "heartbeats renew nothing",
     "the next attempt has the number of the last",
     "history is left out now and then",
+    "what is skipped is not recorded",
+    "a pause of the queue is answered and ignored",
+    "a worker starts at once what it is to hold",
 }
 
 
@@ -34,3 +37,4 @@ def test_every_promise_but_one_has_a_mutant() -> None:
     assert len({m.name for m in MUTANTS}) == len(MUTANTS)
     assert lane_mutants
     assert task_mutants
+    assert promise_mutants

@@ -669,3 +669,24 @@ def test_a_skip_says_why_and_nothing_is_both_skipped_and_dispatched(log: Written
     report = report_on(log)
     assert faults(report) == {"unreasoned_skips": 2}
     assert "dispatched all the same" in report.examples["unreasoned_skips"][0].what
+
+
+def test_a_recurring_task_that_was_skipped_so_far_is_not_lost(log: Written) -> None:
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, interval_ms=1_000))
+    receipt = log.schedule("often", NEVER, options=rule)
+    log.history("often", DUE, receipt, Outcome.SKIPPED, attempt=0, reason="misfire", through_ts=DUE + 3_000)
+    log.state("often", receipt)
+    report = report_on(log, scheduled("often", NEVER, receipt, VerdictKind.SCHEDULED))
+    assert report.ok, report.examples
+    assert report.waiting == 1
+
+
+def test_a_cancel_of_a_recurring_task_says_nothing_of_what_went_before_it(log: Written) -> None:
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, interval_ms=1_000))
+    receipt = log.schedule("often", NEVER, options=rule)
+    log.work("often", DUE, receipt)
+    word = cancelled("often", log.cancel("often"))
+    log.progress(receipt.bucket, commands=word.receipt.offset + 1)
+    assert report_on(log, word).ok
+    log.work("often", DUE + 1_000, receipt)
+    assert faults(report_on(log, word)) == {"cancelled_yet_ran": 1}

@@ -8,7 +8,9 @@ from typing import Any, Final
 import pytest
 
 from tickstream import App
-from tickstream.codec import encode_body
+from tickstream.codec import encode_body, encode_command
+from tickstream.dispatcher.decision import NO_TASK, Rules, Sent
+from tickstream.dispatcher.engine import apply_command
 from tickstream.errors import InvalidInput, InvalidSchedule, NaiveDatetime, NeverOccurs, UnknownZone
 from tickstream.ingest.request import recurring
 from tickstream.model import (
@@ -20,9 +22,12 @@ from tickstream.model import (
     Outcome,
     Phase,
     Recurrence,
+    RecurrenceKind,
+    Rev,
     Verb,
     VerdictKind,
 )
+from tickstream.settings import EngineSettings
 from tickstream.testing import Harness, HarnessRun
 
 app: Final = App()
@@ -583,3 +588,27 @@ def test_a_preview_says_what_a_change_of_clocks_does(tick: Harness) -> None:
     (line,) = tick.client.preview(cron="30 2 * * *", zone="America/New_York", after=after, count=1)
     assert line.utc == "2027-03-14T07:30:00Z"
     assert line.change == "gap"
+
+
+def test_what_falls_due_after_a_cancel_was_accepted_is_not_skipped() -> None:
+    # A definition sent right behind it may name that instant anew: recorded as skipped, it would end twice.
+    rule = Recurrence(RecurrenceKind.EVERY, start_ms=1_000_000, interval_ms=60_000)
+    command = Command(bytes(16), Verb.SCHEDULE, "t", NEVER, "default", Options(recurrence=rule), b"")
+    rules = Rules(EngineSettings(), frozenset({"default"}))
+    asked = Sent(command, encode_command(command), Rev(0, 0), 990_000)
+    task = apply_command(NO_TASK, asked, 990_000, rules).task
+    cancel = command._replace(command_id=bytes(15) + b"1", verb=Verb.CANCEL, options=Options())
+    decision = apply_command(task, Sent(cancel, b"", Rev(1, 0), 1_030_000), 1_150_000, rules)
+    assert [(end.outcome, end.occurrence_ts, end.through_ts) for end in decision.also_ended] == [
+        (Outcome.SKIPPED, 1_000_000, NEVER),
+        (Outcome.CANCELLED, 1_060_000, NEVER),
+    ]
+
+
+def test_an_instant_at_which_the_task_is_defined_anew_is_the_new_definitions(tick: Harness) -> None:
+    schedule(tick)
+    tick.clock.advance(at(tick, 10) - tick.clock.wall_ms())
+    schedule(tick, overlap="queue", start=tick.now)
+    tick.tick()
+    assert finish_all(tick) == [at(tick, 10)]
+    assert not skips(tick)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tickstream.codec import decode_command
 from tickstream.dispatcher.answers import answer_of, refuse, remember
-from tickstream.dispatcher.decision import Decision, Ended, Rules, Task, recent_of, settle
+from tickstream.dispatcher.decision import Decision, Ended, Rules, Sent, Task, recent_of, settle
 from tickstream.dispatcher.series import fallen_due, without_waiting
 from tickstream.model import (
     NEVER,
@@ -22,13 +22,13 @@ from tickstream.model import (
 )
 
 
-def cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
+def cancel(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
     """No occurrence is dispatched any more, and no further attempt made of what is in flight.
 
     The definition goes, and without it a run is never retried; one that was waiting for its next attempt
     ends here.
     """
-    state = task.state
+    command, state = sent.command, task.state
     if state is None:
         return Decision(task, answer=answer_of(task, VerdictKind.UNKNOWN))
     if state.next_occurrence_ts == NEVER and not state.extras.queued:
@@ -39,9 +39,9 @@ def cancel(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision:
         if state.phase is Phase.CANCELLED and _cancelled_in_time(state):
             return refuse(task, command, VerdictKind.CANCELLED, "it was cancelled before")
         return refuse(task, command, VerdictKind.TOO_LATE, occurrence_ts=state.last_occurrence_ts)
-    ends, occurrence = fallen_due(
-        command.task_id, task, now_ms, "cancelled: the task was, before its turn", rules.zones
-    )
+    # What falls due from its acceptance on is no occurrence any more: a definition sent next may name it anew.
+    why = "cancelled: the task was, before its turn"
+    ends, occurrence = fallen_due(command.task_id, task, sent.appended_ms - 1, why, rules.zones)
     if occurrence != NEVER:
         queue = decode_command(task.spec.command).queue if task.spec else ""
         ends += (Ended(occurrence, 0, state.rev, Outcome.CANCELLED, queue, NEVER, None, "", "", b""),)

@@ -226,4 +226,4 @@ def _dropped(task_id: str, sent: Sent, now_ms: int, rules: Rules) -> Decision:
     if task.spec is None:
         return Decision(task)
     command = Command(sent.command.command_id, Verb.CANCEL, task_id, NEVER, "", DEFAULT_OPTIONS, b"")
-    return cancel(task, command, now_ms, rules)
+    return cancel(task, sent._replace(command=command), now_ms, rules)

@@ -48,9 +48,9 @@ def define(
             start = begin(command.task_id, recurrence, sent.appended_ms, old, zones)
         else:
             start = Begin(command.when, extras_of_one(command.when, command.options.lead_ms))
-        skips, _ = fallen_due(
-            command.task_id, task, sent.appended_ms, "replaced: the task was, before its turn", zones
-        )
+        # What falls due at its acceptance is the new definition's to name.
+        why = "replaced: the task was, before its turn"
+        skips, _ = fallen_due(command.task_id, task, sent.appended_ms - 1, why, zones)
     extras, busy_until_ms = start.extras, NEVER if judged is None else judged.busy_until_ms
     if extras.busy_until_ms != busy_until_ms:
         extras = extras._replace(busy_until_ms=busy_until_ms)

@@ -91,7 +91,7 @@ def _applied(task: Task, sent: Sent, now_ms: int, rules: Rules) -> Decision:
         case Verb.CHECK_EVENT:
             return _check(task, sent, now_ms, rules)
         case Verb.CANCEL:
-            return cancel(task, sent.command, now_ms, rules)
+            return cancel(task, sent, now_ms, rules)
         case Verb.RESCHEDULE if is_event(state):
             return refuse(
                 task,

@@ -290,7 +290,7 @@ def cancelled_yet_ran(case: Case, fates: Fates) -> Iterator[Example]:
 def _work_despite_cancel(case: Case, fates: Fates) -> Iterator[tuple[Asked, Dispatched]]:
     """Every Cancel answered `cancelled` with each Work record that breaks the answer's word.
 
-    That is: work of the definition that stood when the Cancel came, whenever it was dispatched; and
+    That is: work of the one instant that stood when the Cancel came, whenever it was dispatched; and
     first attempts of any definition before the Cancel, numbered above the first Progress that has
     the Cancel behind itself. Earlier definitions may rightly have been dispatched before it.
     """
@@ -300,8 +300,9 @@ def _work_despite_cancel(case: Case, fates: Fates) -> Iterator[tuple[Asked, Disp
         last_number = case.timeline.work_number_past(cancel.rev)
         for work in case.history.dispatched:
             # What was triggered beside the instant asked for is not what the Cancel was about.
+            # Of a task that recurs, it is about the occurrences to come.
             of_definition = definition is not None and (
-                work.rev == definition.rev and definition.when in (NEVER, work.occurrence_ts)
+                work.rev == definition.rev and definition.when == work.occurrence_ts
             )
             after_cancel = (
                 last_number is not None

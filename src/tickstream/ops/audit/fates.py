@@ -44,7 +44,7 @@ class Fate(Enum):
     CANCELLED = auto()
     SUPERSEDED = auto()
     WAITING = auto()
-    """Not due for longer than the grace."""
+    """Not due for longer than the grace; or it recurs, and every occurrence so far was skipped."""
     SET_ASIDE = auto()
     """It lies in `dead-letter`, and a person was told."""
     PARKED = auto()
@@ -194,6 +194,9 @@ class Fates:
             return Fate.DISPATCHED
         if undone_by is not None:
             return Fate.CANCELLED if undone_by is Verb.CANCEL else Fate.SUPERSEDED
+        if command.recurs:
+            # Nothing was dispatched yet: what is overdue shows in the state (checks.overdue).
+            return Fate.WAITING
         if has_work:
             return Fate.DISPATCHED
         if max(command.when, command.accepted_ms) > self._case.bounds.cutoff_ms:

@@ -56,7 +56,8 @@ class SimClient:
         self._buckets = buckets
         self._dice = dice
         self._reply = reply
-        self._by_id: dict[bytes, Asked] = {}
+        self._by_id: dict[tuple[bytes, int], Asked] = {}
+        """By command_id and bucket: one that speaks of a queue goes to each."""
         self._read = 0
         world.start(process)
         broker.partitions[names.verdicts, reply].watch(self._hear_soon)
@@ -65,13 +66,15 @@ class SimClient:
         """Send commands, those of one bucket in one message."""
         asked = []
         for command in commands:
-            bucket = bucket_of(command.task_id, self._buckets)
-            entry = self._by_id.get(command.command_id)
-            if entry is None:
-                entry = Asked(command, bucket, waits, self._world.now)
-                self._by_id[command.command_id] = entry
-                self.journal.append(entry)
-            asked.append(entry)
+            everywhere = range(self._buckets)
+            home = everywhere if command.verb.of_queue else (bucket_of(command.task_id, self._buckets),)
+            for bucket in home:
+                entry = self._by_id.get((command.command_id, bucket))
+                if entry is None:
+                    entry = Asked(command, bucket, waits, self._world.now)
+                    self._by_id[command.command_id, bucket] = entry
+                    self.journal.append(entry)
+                asked.append(entry)
         for bucket in dict.fromkeys(entry.bucket for entry in asked):
             self._produce([entry for entry in asked if entry.bucket == bucket], waits=waits)
 
@@ -134,7 +137,7 @@ class SimClient:
             if batch.client_id != self.process.name:
                 continue
             for verdict in batch.verdicts:
-                if (entry := self._by_id.get(verdict.command_id)) is not None:
+                if (entry := self._by_id.get((verdict.command_id, verdict.receipt.bucket))) is not None:
                     entry.verdicts.append(verdict)
                     if self._world.trace is not None:
                         self._world.tell(self.process.name, f"hears: {verdict}")

@@ -29,6 +29,7 @@ from tickstream.testing.sim.lane_ports import (
     Site,
     Waiter,
 )
+from tickstream.testing.sim.standby import SimStandby
 from tickstream.testing.sim.store import Disk, MemoryStore
 from tickstream.testing.sim.transactions import Broker
 from tickstream.testing.sim.world import MS, SECOND, Process, World
@@ -56,6 +57,8 @@ class Plant:
     signals: Callable[[bytes], None]
     broken: Callable[[str], None]
     """Hears of what should never happen: a fault of the program."""
+    standby: bool
+    """Whether processes keep warm what others own."""
     take_over: type[TakeOver] = TakeOver
     lane: type[Lane] = Lane
 
@@ -73,6 +76,7 @@ class SimDispatcher:
         self.store = MemoryStore(self.disk)
         self.owner = Ownership(process.rng)
         self.running: dict[int, LaneThread] = {}
+        self._standby: SimStandby | None = None
 
     def start(self) -> None:
         """A new incarnation on the same disk."""
@@ -82,8 +86,21 @@ class SimDispatcher:
         self.store = MemoryStore(self.disk)
         self.owner = Ownership(self.process.rng)
         self.running = {}
-        plant.group.join(self.process, self)
         plant.world.tell(self.process.name, "starts")
+        if not plant.standby:
+            plant.group.join(self.process, self)
+            return
+        site = Site(self.process, self.dice, plant.broker, plant.names, Waiter())
+        self._standby = SimStandby(
+            site,
+            plant.buckets,
+            plant.lanes,
+            self.store,
+            self.event,
+            lambda: plant.group.join(self.process, self),
+        )
+        self._keep_warm()
+        plant.world.after(self.dice.delay(), self.process, self._standby.run)
 
     # ------------------------------------------------------------------ the group speaks
 
@@ -129,6 +146,8 @@ class SimDispatcher:
                     thread = self.running.pop(lane)
                     thread.stop()
                     stopped.append(thread)
+        # Before a lane begins. One that has to end meanwhile may lose its bucket in the store first.
+        self._keep_warm()
         for action in actions:
             match action:
                 case Start(lane):
@@ -138,6 +157,16 @@ class SimDispatcher:
                     now = self.process.clock.monotonic()
                     stopped += self._carry_out(self.owner.confirmed(lane, member, now))
         return stopped
+
+    def _keep_warm(self) -> None:
+        """All lanes that are not this process's."""
+        if self._standby is not None:
+            self._standby.keep(set(range(self.plant.lanes)) - self.owner.lanes().keys())
+
+    def event(self, event: Mapping[str, object]) -> None:
+        """Hears of what lanes and the standby have to say."""
+        if event.get("event") == "alarm":
+            self.plant.world.tell(self.process.name, f"alarm: {event}")
 
     def _tick_later(self) -> None:
         if any(status is not LaneStatus.ACTIVE for status in self.owner.lanes().values()):
@@ -266,7 +295,7 @@ class LaneThread:
             lambda: SimChangelog(site, self.wake),
             store,
             process.clock,
-            self._event,
+            self.owner.event,
         )
         steps = take_over.steps()
         while True:
@@ -289,7 +318,7 @@ class LaneThread:
             process.clock,
             plant.engine,
             plant.limits,
-            self._event,
+            self.owner.event,
             owned,
             take_over.leases,
             latecomers=take_over,
@@ -297,9 +326,3 @@ class LaneThread:
         while not self._stopping:
             yield from lane.run_once()
             yield ""
-
-    def _event(self, event: Mapping[str, object]) -> None:
-        if event.get("event") == "alarm":
-            self.owner.plant.world.tell(
-                self.owner.process.name, f"lane {self.number} alarm: {event.get('reason')}"
-            )

@@ -252,6 +252,9 @@ class SimChangelog:
             self._site.waiter.wait_us = int(timeout_s * SECOND)
         return found
 
+    def positions(self) -> Mapping[int, int]:
+        return dict(self._at)
+
     def done(self, bucket: int) -> None:
         self._at.pop(bucket, None)
         self._partition(bucket).unwatch(self._wake)

@@ -1,4 +1,4 @@
-"""A history before it happens: what clients ask, what goes wrong and when. Made from a seed, made smaller by hand.
+"""A history before it happens: who takes part, what goes wrong and when. Made from a seed, made smaller by hand.
 
 Values only; simulation.py carries a plan out.
 """
@@ -10,24 +10,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from tickstream.codec import encode_body
-from tickstream.model import NEVER, Body, Command, IfExists, Options, RunTerms, Verb
-from tickstream.testing.clock import START_MS
+from tickstream.testing.sim.asks import Ask, draw_asks, draw_traits
 from tickstream.testing.sim.faults import Rates
-from tickstream.testing.sim.worker import HANDLER, QUEUE
 from tickstream.testing.sim.world import MS, SECOND
 
 LAYOUTS: Final = ((2, 1), (2, 2), (3, 2), (4, 2))
-BODY: Final = encode_body(Body(HANDLER, b"", {}, {}))
-
-
-class Ask(NamedTuple):
-    """Commands that a client sends at one instant."""
-
-    at_us: int
-    client: int
-    commands: tuple[Command, ...]
-    waits: bool
+_STANDBY: Final = 0.25
 
 
 class Kind(Enum):
@@ -78,6 +66,8 @@ class Plan:
     heal_us: int
     failing: float
     hanging: float
+    standby: bool
+    """Whether dispatchers keep warm what others own, and join their group once they are."""
 
 
 def make_plan(seed: int) -> Plan:
@@ -94,7 +84,7 @@ def make_plan(seed: int) -> Plan:
         lanes,
         dispatchers,
         workers,
-        _asks(rng, heal_us),
+        draw_asks(rng, draw_traits(rng), heal_us),
         _faults(rng, dispatchers, workers, heal_us),
         Rates() if rng.random() < 0.7 else Rates(slow=0.1, commit_unknown=0.08, aborted=0.08, init_lost=0.1),
         rng.choice((0, 1_500, 3_600_000, 3_600_000)),
@@ -103,65 +93,8 @@ def make_plan(seed: int) -> Plan:
         heal_us,
         rng.choice((0.0, 0.1, 0.3)),
         rng.choice((0.0, 0.0, 0.1)),
+        rng.random() < _STANDBY,
     )
-
-
-# --------------------------------------------------------------------------- what clients ask
-
-
-def _asks(rng: random.Random, heal_us: int) -> tuple[Ask, ...]:
-    ids = iter(range(1, 10_000))
-    tasks = [f"t{n}" for n in range(rng.randrange(4, 11))]
-    asks: list[Ask] = []
-    for task in tasks:
-        at = rng.randrange(heal_us * 3 // 4)
-        client = rng.randrange(2)
-        said: list[Command] = []
-        for _ in range(rng.choice((1, 1, 1, 2, 2, 4))):
-            command = _command(rng, next(ids), task, at, said)
-            said.append(command)
-            asks.append(Ask(at, client, (command,), rng.random() < 0.6))
-            at += rng.choice((0, 5, 100, 400, 1_500)) * MS
-        if any(command.verb is Verb.PAUSE for command in said):
-            # What stays paused has no end to come to.
-            resume = _about(Verb.RESUME, next(ids), task)
-            asks.append(Ask(max(at, heal_us), client, (resume,), True))
-    if rng.random() < 0.5:
-        # An import: many in one message.
-        at = rng.randrange(heal_us // 2)
-        many = tuple(_command(rng, next(ids), f"i{n}", at, []) for n in range(rng.randrange(2, 8)))
-        asks.append(Ask(at, 0, many, rng.random() < 0.5))
-    return tuple(sorted(asks, key=lambda a: a.at_us))
-
-
-def _command(rng: random.Random, number: int, task: str, at_us: int, said: list[Command]) -> Command:
-    luck = rng.random()
-    if said and luck < 0.2:
-        return rng.choice(said)  # the very same again
-    command_id = number.to_bytes(16, "big")
-    if said and luck < 0.38:
-        return Command(command_id, Verb.CANCEL, task, NEVER, QUEUE, Options(running=rng.random() < 0.3), b"")
-    if said and luck < 0.50:
-        return _about(rng.choice((Verb.PAUSE, Verb.RESUME, Verb.TRIGGER)), number, task)
-    if said and luck < 0.55:
-        later = START_MS + at_us // MS + rng.choice((0, 300, 1_500))
-        return _about(Verb.RESCHEDULE, number, task)._replace(when=later)
-    if said and luck < 0.63:
-        when = said[-1].when if said[-1].when != NEVER else START_MS + at_us // MS
-    else:
-        when = START_MS + at_us // MS + rng.choice((-500, 0, 3, 50, 300, 1_000, 2_500, 4_000))
-    terms = RunTerms(
-        rng.choice((700, 1_500, 3_000)), rng.choice((2_500, 6_000)), rng.choice((1, 2, 3)), 200, 1_000
-    )
-    exists = IfExists.REJECT if rng.random() < 0.1 else IfExists.REPLACE
-    key = "scarce" if rng.random() < 0.15 else ""
-    options = Options(exists, terms=terms, limit_key=key)
-    return Command(command_id, Verb.SCHEDULE, task, when, QUEUE, options, BODY)
-
-
-def _about(verb: Verb, number: int, task: str) -> Command:
-    """A command about a task that stands."""
-    return Command(number.to_bytes(16, "big"), verb, task, NEVER, QUEUE, Options(), b"")
 
 
 # --------------------------------------------------------------------------- what goes wrong

@@ -15,11 +15,12 @@ from tickstream.dispatcher.lane import Lane
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.projection.rows import Position
 from tickstream.settings import EngineSettings, LaneSettings
+from tickstream.testing.sim.asks import Ask
 from tickstream.testing.sim.client import Asked, SimClient
 from tickstream.testing.sim.dispatcher import Plant, SimDispatcher
 from tickstream.testing.sim.faults import Dice
 from tickstream.testing.sim.group import SimGroup
-from tickstream.testing.sim.plan import Ask, Fault, Kind, Plan
+from tickstream.testing.sim.plan import Fault, Kind, Plan
 from tickstream.testing.sim.projection import Index, SimProjection
 from tickstream.testing.sim.store import Disk
 from tickstream.testing.sim.transactions import Broker
@@ -111,6 +112,7 @@ class Simulation:
             self._lanes,
             self._signal,
             self._broken.append,
+            plan.standby,
             take_over,
             lane,
         )
