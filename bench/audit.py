@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
-import time
+import tempfile
 from collections import Counter
 from typing import Final, NamedTuple
 
@@ -195,22 +194,17 @@ def _audited(bench: Bench, settings: Settings) -> Audited:
         f"--bootstrap={settings.bootstrap}",
         f"--prefix={settings.prefix}",
     )
-    began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sys.stderr)
-    assert process.stdout is not None
-    with process.stdout as out:
-        answer = out.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.monotonic() - began
-    if process.returncode != 0:
-        raise TickstreamError(
-            f"the audit of clean topics ended with {process.returncode}: {answer.decode()[:500]}"
-        )
-    records = sum(json.loads(answer)["records"].values())
-    # Linux counts in KiB, macOS in bytes.
-    unit = 1 if sys.platform == "darwin" else 1_024
-    return Audited(seconds, usage.ru_maxrss * unit, records)
+    with tempfile.NamedTemporaryFile("r") as measured:
+        # This process is large: whatever it starts would begin with its peak.
+        start = [sys.executable, "-m", "bench.peak", measured.name]
+        done = subprocess.run([*start, *command], stdout=subprocess.PIPE, stderr=sys.stderr, check=False)
+        if done.returncode != 0:
+            raise TickstreamError(
+                f"the audit of clean topics ended with {done.returncode}: {done.stdout.decode()[:500]}"
+            )
+        took = json.load(measured)
+    records = sum(json.loads(done.stdout)["records"].values())
+    return Audited(took["seconds"], took["rss_bytes"], records)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

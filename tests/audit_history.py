@@ -132,6 +132,14 @@ class Written:
             Command(command_id or self.new_id(), Verb.CANCEL, task_id, NEVER, "", DEFAULT_OPTIONS, b""), None
         )
 
+    def command(
+        self, task_id: str, verb: Verb, when: int = NEVER, *, command_id: bytes | None = None
+    ) -> Receipt:
+        """Any other command about the task, accepted at the present time."""
+        return self._command(
+            Command(command_id or self.new_id(), verb, task_id, when, "", DEFAULT_OPTIONS, b""), None
+        )
+
     def set_aside(self, task_id: str, when: int, command_id: bytes) -> None:
         """A Schedule in `dead-letter`, as a dispatcher puts one there that it fails on."""
         command = Command(command_id, Verb.SCHEDULE, task_id, when, DEFAULT_QUEUE, DEFAULT_OPTIONS, b"body")

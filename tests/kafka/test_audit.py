@@ -197,9 +197,15 @@ def plant_missing_outcome(log: Written) -> None:
 
 
 def plant_unreasoned_skip(log: Written) -> None:
-    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, interval_ms=1_000))
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, start_ms=log.now, interval_ms=1_000))
     rev = log.schedule(faulty(log), NEVER, options=rule)
     log.history(faulty(log), log.now, rev, Outcome.SKIPPED, attempt=0)
+
+
+def plant_off_rule(log: Written) -> None:
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, start_ms=log.now - 60_000, interval_ms=7_000))
+    rev = log.schedule(faulty(log), NEVER, options=rule)
+    log.work(faulty(log), log.now, rev)
 
 
 def plant_attempt_after_the_end(log: Written) -> None:
@@ -239,6 +245,7 @@ def plant_redelivered(log: Written) -> None:
         (plant_missing_outcome, "missing_outcomes"),
         (plant_attempt_after_the_end, "after_the_end"),
         (plant_unreasoned_skip, "unreasoned_skips"),
+        (plant_off_rule, "off_rule"),
         (plant_redelivered, "redelivered"),
     ],
 )
@@ -283,6 +290,7 @@ def test_all_faults_at_once_are_told_apart(settings: Settings, log: Written) -> 
         plant_missing_outcome: "missing_outcomes",
         plant_attempt_after_the_end: "after_the_end",
         plant_unreasoned_skip: "unreasoned_skips",
+        plant_off_rule: "off_rule",
     }
     assert set(plants.values()) == set(FAULTS)
     produce(settings, log.records)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from tests.sim import gates_audit, ops_audit, recurring_audit, shown
 from tests.sim.evidence import FATES, End, Evidence, Out, Said, decided_us
-from tests.sim.turns import definition, triggered
+from tests.sim.rules import instants
+from tests.sim.turns import definition, triggered, turns
 from tickstream.model import NEVER, RECENT_COMMANDS, Outcome, ReportKind, Verb, VerdictKind
 from tickstream.testing.sim import Result
 from tickstream.testing.sim.plan import Kind
@@ -49,7 +50,9 @@ def _excused(result: Result, evidence: Evidence) -> set[str]:
     asked: dict[str, list[object]] = defaultdict(list)
     for sent in evidence.commands.values():
         for s in sent:
-            asked[s.command.task_id] += [s.command.command_id, s.command.when if s.command.when >= 0 else s]
+            rule = s.command.options.recurrence
+            named = [s.command.when if s.command.when >= 0 else s] if rule is None else instants(rule)
+            asked[s.command.task_id] += [s.command.command_id, *named]
     return {task_id for task_id, marks in asked.items() if len(set(marks)) < len(marks)}
 
 
@@ -66,8 +69,9 @@ def _all(result: Result, evidence: Evidence) -> Iterator[Violation]:
     yield from _expiries(evidence)
     yield from _verdicts(result, evidence)
     yield from (Violation("G7", what) for what in shown.lies(result, evidence))
-    yield from (Violation(*found) for found in recurring_audit.broken(result, evidence))
-    gates = gates_audit.broken(evidence, trusted_clocks=trusted_clocks(result))
+    by_bucket = list(turns(evidence))
+    yield from (Violation(*found) for found in recurring_audit.broken(result, evidence, by_bucket))
+    gates = gates_audit.broken(evidence, by_bucket, trusted_clocks=trusted_clocks(result))
     yield from (Violation(*found) for found in gates)
     yield from (Violation(*found) for found in ops_audit.findings(result, evidence))
 
@@ -258,7 +262,7 @@ def _verdicts(result: Result, evidence: Evidence) -> Iterator[Violation]:
         for sent in evidence.commands.values()
         for s in sent
         if first[s.bucket, s.command.command_id] != (s.bucket, s.offset, s.item)
-    }
+    } - _as_good_as_new(evidence)
     for out in evidence.works:
         few = len(known[out.work.task_id]) <= RECENT_COMMANDS
         if few and (out.work.bucket, *out.work.rev) in again:
@@ -274,6 +278,22 @@ def _verdicts(result: Result, evidence: Evidence) -> Iterator[Violation]:
         if few and len(kinds) > 1 and VerdictKind.UNKNOWN not in kinds:
             names = sorted(kind.value for kind in kinds)
             yield Violation("G6", f"{verdict.task_id}: one command was answered {' and '.join(names)}")
+
+
+def _as_good_as_new(evidence: Evidence) -> set[tuple[int, int, int]]:
+    """Commands about a task that were first sent before anybody scheduled it: those left no trace."""
+    found: set[tuple[int, int, int]] = set()
+    for sent in evidence.commands.values():
+        scheduled: set[str] = set()
+        early: set[bytes] = set()
+        for s in sent:
+            if s.command.verb is Verb.SCHEDULE:
+                scheduled.add(s.command.task_id)
+            elif s.command.task_id not in scheduled:
+                early.add(s.command.command_id)
+            if s.command.command_id in early:
+                found.add((s.bucket, s.offset, s.item))
+    return found
 
 
 def trusted_clocks(result: Result) -> bool:

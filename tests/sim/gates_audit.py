@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.sim.evidence import Evidence, Out
-from tests.sim.turns import Occurrence, Turn, definition, triggered, turns
+from tests.sim.turns import Occurrence, Turn, definition, triggered
 from tickstream.model import NO_LIMIT, QueueLimits, Receipt, Verb, VerdictKind
 
 _LAX = 1.0
@@ -28,10 +28,12 @@ class _Set:
     """Paused ones."""
 
 
-def broken(evidence: Evidence, *, trusted_clocks: bool) -> Iterator[tuple[str, str, str]]:
+def broken(
+    evidence: Evidence, by_bucket: list[list[Turn]], *, trusted_clocks: bool
+) -> Iterator[tuple[str, str, str]]:
     """(promise, what, task_id)."""
     paused = {v.receipt for v in evidence.verdicts if v.kind is VerdictKind.PAUSED}
-    for bucket in turns(evidence):
+    for bucket in by_bucket:
         yield from _bucket(bucket, evidence, paused, trusted_clocks=trusted_clocks)
 
 

@@ -16,12 +16,10 @@ from typing import Final, NamedTuple
 
 from tests.sim import decoding, lane_mutants, promise_mutants, task_mutants
 from tests.sim.mutation import MUTANTS, Mutant
-from tests.sim.run import carry_out, failing, quiet
+from tests.sim.run import COLLECT, carry_out, failing, quiet
 from tickstream.testing.sim import make_plan
 
 SEEDS: Final = 500
-_COLLECT: Final = 100
-"""Seeds between two collections of garbage."""
 REGISTERED: Final = (lane_mutants, task_mutants, promise_mutants)
 """Where they are."""
 
@@ -48,15 +46,17 @@ def try_mutant(fault: Mutant, seeds: int) -> Caught:
     for seed in range(seeds):
         with fault.apply():  # a patch that does not fit the code is an error of its own
             try:
-                found = carry_out(make_plan(seed)).violations
+                verdict = carry_out(make_plan(seed))
             except Exception:  # noqa: BLE001 - whatever a fault leads to: a crash is not a catch
                 crashed += 1
                 continue
+        found = verdict.violations
+        verdict.result.release()
         said = next((v.what for v in found if v.promise == fault.promise), "")
         also |= {v.promise for v in found} - {fault.promise}
         if said:
             return Caught(fault.name, fault.promise, seed + 1, crashed, tuple(sorted(also)), said)
-        if seed % _COLLECT == _COLLECT - 1:
+        if seed % COLLECT == 0:
             gc.collect()
     return Caught(fault.name, fault.promise, 0, crashed, tuple(sorted(also)), "not caught")
 

@@ -85,7 +85,7 @@ def _no_pause() -> AbstractContextManager[object]:
 @mutant("G2", "a limit_key is not looked at")
 def _no_key() -> AbstractContextManager[object]:
     real = GateTurn.closed
-    return instead(GateTurn, "closed", lambda self, queue, limit_key: real(self, queue, ""))
+    return instead(GateTurn, "closed", lambda self, queue, limit_key, held="": real(self, queue, "", held))
 
 
 @mutant("G2", "an attempt that failed leaves the places of its occurrence")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tests.sim.evidence import End, Evidence, Out
 from tests.sim.rules import between, instants
 from tests.sim.shown import clock_error_ms
-from tests.sim.turns import Occurrence, definition, triggered, turns
+from tests.sim.turns import Occurrence, Turn, definition, triggered
 from tickstream.codec import SPEC
 from tickstream.model import NEVER, Misfire, Outcome, Overlap, Recurrence, Rev, Verb
 from tickstream.testing.sim import Result
@@ -34,7 +34,7 @@ class _Span(NamedTuple):
     """When the next word on its definition was accepted, NEVER: none was."""
 
 
-def broken(result: Result, evidence: Evidence) -> Iterator[Finding]:
+def broken(result: Result, evidence: Evidence, by_bucket: list[list[Turn]]) -> Iterator[Finding]:
     """Everything that is not as its rule and its policies say."""
     works: dict[str, list[Out]] = defaultdict(list)
     for out in evidence.works:
@@ -46,7 +46,7 @@ def broken(result: Result, evidence: Evidence) -> Iterator[Finding]:
             skips[end.history.task_id].append(end)
     yield from _dispatched(evidence, works)
     yield from _skipped(evidence, skips)
-    yield from _overlapping(evidence)
+    yield from _overlapping(evidence, by_bucket)
     if not result.open:
         error_ms = clock_error_ms(result.plan)
         paused = {task_id for task_id, state in evidence.states.items() if state.extras.paused}
@@ -112,9 +112,9 @@ def _skipped(evidence: Evidence, skips: dict[str, list[End]]) -> Iterator[Findin
                 yield "G4", f"{task_id} at {last}: skipped ({why}) although all are to be caught up", task_id
 
 
-def _overlapping(evidence: Evidence) -> Iterator[Finding]:
+def _overlapping(evidence: Evidence, by_bucket: list[list[Turn]]) -> Iterator[Finding]:
     """Where they are to follow one another, none is dispatched while another of its task is in flight."""
-    for bucket in turns(evidence):
+    for bucket in by_bucket:
         flying: dict[str, set[int]] = defaultdict(set)
         for turn in bucket:
             ended: set[Occurrence] = {(e.history.task_id, e.history.occurrence_ts) for e in turn.ends}

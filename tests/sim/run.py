@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import NamedTuple
@@ -28,7 +29,9 @@ from tickstream.testing.sim.simulation import NAMES
 from tickstream.testing.sim.worker import QUEUE
 
 _CHUNK = 100
-"""Seeds that one process runs. Nothing is collected meanwhile: a history leaves a megabyte, and ends with its process."""
+"""Seeds that one process runs before it is asked for its failures."""
+COLLECT = 10
+"""Seeds between two collections of garbage; a history that is released leaves little."""
 
 
 @dataclass(slots=True)
@@ -71,8 +74,12 @@ def try_seeds(seeds: Iterable[int]) -> list[Failure]:
     failures = []
     with decoding.shared():
         for seed in seeds:
-            if found := carry_out(make_plan(seed)).violations:
-                failures.append(Failure(seed, tuple(found)))
+            verdict = carry_out(make_plan(seed))
+            if verdict.violations:
+                failures.append(Failure(seed, tuple(verdict.violations)))
+            verdict.result.release()
+            if seed % COLLECT == 0:
+                gc.collect()
     return failures
 
 
@@ -96,15 +103,21 @@ def explain(seed: int) -> str:
     return describe(small, verdict.result, verdict.violations)
 
 
-def _chunks(first: int, count: int) -> Iterator[range]:
-    for start in range(first, first + count, _CHUNK):
-        yield range(start, min(start + _CHUNK, first + count))
+def _chunks(first: int, count: int, jobs: int) -> Iterator[range]:
+    size = max(1, min(_CHUNK, -(-count // jobs)))
+    for start in range(first, first + count, size):
+        yield range(start, min(start + size, first + count))
+
+
+def _begin() -> None:
+    gc.disable()
+    gc.freeze()
 
 
 def failing(first: int, count: int, jobs: int) -> Iterator[Failure]:
     """Those of `count` seeds from `first` on that break a promise, tried by so many processes."""
-    with get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
-        for failures in pool.imap_unordered(try_seeds, _chunks(first, count), chunksize=1):
+    with ProcessPoolExecutor(jobs, mp_context=get_context("fork"), initializer=_begin) as pool:
+        for failures in pool.map(try_seeds, _chunks(first, count, jobs)):
             yield from failures
 
 

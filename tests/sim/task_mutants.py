@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tests.sim.mutation import instead, mutant
-from tickstream.dispatcher import bucket, cancelling, engine, runs
+from tickstream.dispatcher import bucket, cancelling, defining, engine, runs
 from tickstream.dispatcher.decision import Decision, Task
 from tickstream.model import NEVER, Report, VerdictKind
 from tickstream.projection.steps import BucketBuffer
@@ -23,7 +23,7 @@ def _no_dedupe() -> AbstractContextManager[object]:
 
 @mutant("G6", "a new definition forgets the commands before it")
 def _forgetful() -> AbstractContextManager[object]:
-    return instead(engine, "recent_of", lambda task: ())
+    return instead(defining, "recent_of", lambda task: ())
 
 
 @mutant("G2", "a Cancel of what is due already is answered and ignored")
@@ -54,10 +54,10 @@ def _late_cancel() -> AbstractContextManager[object]:
 def _runs_again() -> AbstractContextManager[object]:
     real = engine._schedule
 
-    def schedule(task: Task, sent: Any, rules: Any) -> Decision:
+    def schedule(task: Task, *rest: Any) -> Decision:
         if task.state is not None and not task.state.runs:
             task = Task(task.spec, task.state._replace(last_occurrence_ts=NEVER))
-        return real(task, sent, rules)
+        return real(task, *rest)
 
     return instead(engine, "_schedule", schedule)
 

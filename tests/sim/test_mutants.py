@@ -30,6 +30,12 @@ def test_a_planted_fault_is_named_by_its_promise(fault: Mutant) -> None:
     assert caught.histories, caught
 
 
+@pytest.mark.parametrize("fault", MUTANTS, ids=lambda m: m.name)
+def test_a_fault_fits_the_code(fault: Mutant) -> None:
+    with fault.apply():
+        pass  # what it replaces is there; whether it still is a fault, `make sim-mutants` tells
+
+
 def test_every_promise_but_one_has_a_mutant() -> None:
     # G8, daylight saving, is a matter of the recurrence package and its own oracles.
     assert len(MUTANTS) >= 20

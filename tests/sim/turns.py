@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.sim.evidence import FATES, End, Evidence, Out, Sent
 from tests.sim.rules import instants
-from tickstream.model import Command, Rev, Verb
+from tickstream.model import Command, Rev
 
 Occurrence = tuple[str, int]
 """(task_id, occurrence_ts)"""
@@ -71,6 +71,3 @@ def triggered(out: Out, asked: Command | None) -> bool:
     recurrence = asked.options.recurrence
     named = (asked.when,) if recurrence is None else instants(recurrence)
     return out.work.occurrence_ts not in named
-
-
-__all__ = ["Occurrence", "Turn", "Verb", "definition", "triggered", "turns"]

@@ -1,6 +1,7 @@
 """Each promise's check: what breaks it is found and named, what merely looks like it is not."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,6 +19,7 @@ from tickstream.model import (
     ReportKind,
     Rev,
     RunState,
+    Verb,
     VerdictKind,
 )
 from tickstream.ops.audit import FAULTS, Report, render
@@ -643,7 +645,7 @@ def test_what_is_parked_is_not_lost(log: Written, extras: Extras) -> None:
 
 
 def test_a_recurring_task_whose_occurrence_is_long_past_is_lost(log: Written) -> None:
-    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, interval_ms=60_000))
+    rule = Options(recurrence=Recurrence(RecurrenceKind.EVERY, start_ms=DUE, interval_ms=60_000))
     rev = log.schedule("hourly", NEVER, options=rule)
     log.work("hourly", DUE, rev)
     log.state("hourly", rev, waiting_for=DUE + 60_000)
@@ -690,3 +692,60 @@ def test_a_cancel_of_a_recurring_task_says_nothing_of_what_went_before_it(log: W
     assert report_on(log, word).ok
     log.work("often", DUE + 1_000, receipt)
     assert faults(report_on(log, word)) == {"cancelled_yet_ran": 1}
+
+
+def test_a_command_that_met_no_task_is_as_good_as_new_when_it_is_sent_again(log: Written) -> None:
+    command_id = log.new_id()
+    log.command("moved", Verb.RESCHEDULE, DUE + 1_000, command_id=command_id)
+    log.schedule("moved", DUE)
+    again = log.command("moved", Verb.RESCHEDULE, DUE + 1_000, command_id=command_id)
+    log.work("moved", DUE + 1_000, again)
+    assert report_on(log).ok
+
+
+RRULE = Recurrence(
+    RecurrenceKind.RRULE,
+    "FREQ=WEEKLY;BYDAY=MO,WE;BYHOUR=9;BYMINUTE=30",
+    "Europe/Berlin",
+    "2026-11-02T09:30:00",
+)
+CRON = Recurrence(RecurrenceKind.CRON, "*/15 9-17 * * mon-fri", "Europe/Berlin")
+EVERY = Recurrence(RecurrenceKind.EVERY, start_ms=DUE - 3_000, end_ms=DUE + 9_000, interval_ms=1_500)
+
+
+@pytest.mark.parametrize(
+    ("rule", "right", "wrong"),
+    [
+        (
+            EVERY,
+            ("2027-01-15T08:00:01", "2027-01-15T08:00:02.500"),
+            ("2027-01-15T08:00:02", "2027-01-15T08:00:10"),
+        ),
+        (RRULE, ("2026-11-02T08:30", "2026-12-30T08:30"), ("2026-12-30T09:30", "2026-12-29T08:30")),
+        (CRON, ("2026-12-30T16:45", "2026-12-31T08:00"), ("2026-12-30T16:50", "2027-01-02T08:00")),
+    ],
+    ids=("every", "rrule", "cron"),
+)
+def test_what_a_rule_does_not_name_is_off_it(
+    log: Written, rule: Recurrence, right: tuple[str, ...], wrong: tuple[str, ...]
+) -> None:
+    def at(instants: tuple[str, ...]) -> list[int]:
+        return [round(datetime.fromisoformat(i).replace(tzinfo=UTC).timestamp() * 1_000) for i in instants]
+
+    receipt = log.schedule("often", NEVER, options=Options(recurrence=rule))
+    for occurrence in at(right):
+        log.work("often", occurrence, receipt)
+    assert not report_on(log).off_rule
+    for occurrence in at(wrong):
+        log.work("often", occurrence, receipt)
+    log.history("often", at(wrong)[0], receipt, Outcome.SKIPPED, attempt=0, reason="misfire")
+    assert report_on(log).off_rule == 3
+
+
+def test_what_was_triggered_is_on_no_rule(log: Written) -> None:
+    receipt = log.schedule("often", NEVER, options=Options(recurrence=EVERY))
+    log.command("often", Verb.TRIGGER)
+    log.work("often", DUE + 7, receipt)
+    assert not report_on(log).off_rule
+    log.work("often", DUE + 8, receipt)
+    assert report_on(log).off_rule == 1

@@ -19,6 +19,7 @@ from tickstream.ops.audit.facts import (
     Misplaced,
     Ran,
     Retry,
+    Rule,
     SetAside,
     Stood,
     pack,
@@ -28,10 +29,12 @@ from tickstream.ops.audit.facts import (
 )
 from tickstream.ops.audit.scratch import Scratch
 
+RULE = Rule("CRON", "* * * * *", "Asia/Kolkata", "", 5, NEVER, 0, (), ("2026-03-01",))
 FACTS: list[Fact] = [
     Acked("täsk", 5, Receipt(1, 2, 3), VerdictKind.CANCELLED),
     Acked("task", NEVER, Receipt(1, 2, 3), None),
-    Asked(Rev(7, 1), Verb.SCHEDULE, 5, 6, "default", bytes(16), True, False, NEVER, True, 250, True),
+    Asked(Rev(7, 1), Verb.SCHEDULE, 5, 6, "default", bytes(16), True, False, NEVER, False, 250, True, None),
+    Asked(Rev(7, 1), Verb.SCHEDULE, 5, 6, "default", bytes(16), True, False, NEVER, True, 0, False, RULE),
     Misplaced(Rev(7, 1), 3),
     SetAside(bytes(16), 1, 2),
     Dispatched(Rev(7, 1), 5, 2, 6, 9, "t.work.default", 1, 3, 5),

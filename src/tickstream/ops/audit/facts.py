@@ -27,6 +27,21 @@ class Acked(NamedTuple):
     """The answer, where the client waited for it."""
 
 
+class Rule(NamedTuple):
+    """When a task recurs; the fields are those of model.Recurrence."""
+
+    kind: str
+    text: str
+    """CRON: the expression; RRULE: its value."""
+    zone: str
+    start: str
+    start_ms: int
+    end_ms: int
+    interval_ms: int
+    rdate: tuple[str, ...]
+    exdate: tuple[str, ...]
+
+
 class Asked(NamedTuple):
     """A command as it lies in its bucket's log."""
 
@@ -47,6 +62,8 @@ class Asked(NamedTuple):
     """Its work may be decided so much before `when`."""
     event: bool
     """The task is a calendar's event: an occurrence may be moved, and is due where its work says."""
+    rule: Rule | None
+    """Of a Schedule that recurs."""
 
 
 class Misplaced(NamedTuple):
@@ -166,6 +183,11 @@ def _acked(v: _Values) -> Fact:
     return Acked(v[0], v[1], Receipt(*v[2]), None if v[3] is None else _VERDICTS[v[3]])
 
 
+def _asked(v: _Values) -> Fact:
+    values = (Rev(*v[0]), _VERBS[v[1]], *v[2:-1], None if v[-1] is None else Rule(*v[-1]))
+    return Asked(*values)
+
+
 def _stood(v: _Values) -> Fact:
     retries = tuple(Retry(*r) for r in v[3])
     return Stood(v[0], v[1], v[2], retries, tuple((command_id, _VERDICTS[k]) for command_id, k in v[4]), v[5])
@@ -173,7 +195,7 @@ def _stood(v: _Values) -> Fact:
 
 _READ: Final[tuple[Callable[[_Values], Fact], ...]] = (
     _acked,
-    lambda v: Asked(Rev(*v[0]), _VERBS[v[1]], *v[2:]),
+    _asked,
     lambda v: Misplaced(Rev(*v[0]), *v[1:]),
     lambda v: SetAside(*v),
     lambda v: Dispatched(Rev(*v[0]), *v[1:]),
@@ -195,8 +217,8 @@ def pack(fact: Fact) -> bytes:
         case Stood(retries=retries, answers=answers):
             answered = tuple((command_id, kind.value) for command_id, kind in answers)
             values = (*fact[:3], tuple(map(tuple, retries)), answered, fact.offset)
-        case Asked(rev, verb):
-            values = (tuple(rev), verb.value, *fact[2:])
+        case Asked(rev, verb, rule=rule):
+            values = (tuple(rev), verb.value, *fact[2:-1], rule and tuple(rule))
         case Ended(rev, occurrence_ts, attempt, outcome):
             values = (tuple(rev), occurrence_ts, attempt, outcome.value, *fact[4:])
         case Misplaced(rev) | Dispatched(rev):

@@ -124,7 +124,7 @@ class Fates:
         asked_before = False
         found: list[Standing] = []
         for command in self._history.asked:
-            if command.command_id not in seen and not asked_before and command.verb is Verb.CANCEL:
+            if command.command_id not in seen and not asked_before and command.verb is not Verb.SCHEDULE:
                 # It may have met no task: then nothing remembers it, and a re-send is as good as new.
                 traceless.add(command.command_id)
             since = None

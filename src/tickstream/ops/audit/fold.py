@@ -27,6 +27,7 @@ from tickstream.model import (
     Command,
     IfExists,
     Outcome,
+    Recurrence,
     ReportKind,
     Rev,
     Verb,
@@ -45,6 +46,7 @@ from tickstream.ops.audit.facts import (
     Partition,
     Ran,
     Retry,
+    Rule,
     SetAside,
     Stood,
 )
@@ -141,6 +143,7 @@ class Fold:
                 options.recurrence is not None,
                 options.lead_ms,
                 bool(options.event),
+                None if options.recurrence is None else _rule(options.recurrence),
             )
             self._sink.task(bucket, command.task_id, asked)
             split_off = _split_off(command)
@@ -212,6 +215,20 @@ class Fold:
         for command in decode_batch(value).commands:
             aside = SetAside(command.command_id, partition, offset)
             self._sink.task(self.home(command.task_id), command.task_id, aside)
+
+
+def _rule(asked: Recurrence) -> Rule:
+    return Rule(
+        asked.kind.value,
+        asked.rule,
+        asked.zone,
+        asked.start,
+        asked.start_ms,
+        asked.end_ms,
+        asked.interval_ms,
+        asked.rdate,
+        asked.exdate,
+    )
 
 
 def _stood(offset: int, value: bytes | None) -> Stood:

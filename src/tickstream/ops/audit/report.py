@@ -18,6 +18,7 @@ FAULTS: Final = {
     "duplicates": ("G4", "work committed once too often"),
     "unasked": ("G4", "work that no command asked for, or an attempt without the one before it"),
     "unreasoned_skips": ("G4", "occurrences skipped without a reason, or skipped and dispatched"),
+    "off_rule": ("G4", "dispatched or skipped at instants that the task's rule does not name"),
     "early": ("G3", "dispatched or started before the instant"),
     "late": ("G2", "dispatched or started later than the bound"),
     "out_of_order": ("G2", "dispatched after a definition that was made later"),
@@ -69,6 +70,7 @@ class Report:
     duplicates: int
     unasked: int
     unreasoned_skips: int
+    off_rule: int
     early: int
     late: int
     out_of_order: int

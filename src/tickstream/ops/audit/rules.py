@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from importlib import resources
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from tickstream.model import NEVER
 from tickstream.ops.audit.facts import Rule
@@ -20,7 +21,7 @@ _DAY: Final = timedelta(days=1)
 _WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _DATES: Final = frozenset({"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"})
 _FREQUENCIES: Final = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
-_UNIT_S: Final = {"HOURLY": 3_600, "MINUTELY": 60, "SECONDLY": 1}
+_WITHIN_A_DAY: Final = ("HOURLY", "MINUTELY", "SECONDLY")
 _NAMES: Final = {
     name: str(number)
     for names in (
@@ -41,10 +42,9 @@ def may_name(rule: Rule, at_ms: int) -> bool:
         return at_ms >= rule.start_ms and (at_ms - rule.start_ms) % rule.interval_ms == 0
     if at_ms % 1_000:
         return False
-    try:
-        zone = ZoneInfo(rule.zone or "UTC")
-    except (ZoneInfoNotFoundError, ValueError):
-        return True  # a zone that only the dispatcher's data have
+    zone = _zone(rule.zone or "UTC")
+    if zone is None:
+        return True  # one that only the dispatcher's data have
     at = datetime.fromtimestamp(at_ms // 1_000, UTC)
     if (at - _DAY).astimezone(zone).utcoffset() != (at + _DAY).astimezone(zone).utcoffset():
         return True  # near a gap or a fold, of which a policy says what becomes
@@ -52,6 +52,16 @@ def may_name(rule: Rule, at_ms: int) -> bool:
     if rule.kind == "CRON":
         return at_ms >= rule.start_ms and _cron(rule.text, wall)
     return _rrule(rule, wall, at)
+
+
+@lru_cache
+def _zone(name: str) -> ZoneInfo | None:
+    """By the package's data, as everybody here has them, not the system's."""
+    try:
+        with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as data:
+            return ZoneInfo.from_file(data, name)
+    except (OSError, ValueError):
+        return None
 
 
 # --------------------------------------------------------------------------- cron
@@ -116,7 +126,13 @@ def _rrule(rule: Rule, wall: datetime, at: datetime) -> bool:
     until = parts.get("UNTIL", "")
     if until.endswith("Z") and at > datetime.strptime(until, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC):
         return False
-    return all(holds(parts, begin, wall) for holds in _CONDITIONS)
+    # Of a date alone, nothing that is said of the time is read.
+    timely = wall.time() == begin.time() if _is_date(rule.start) else _time_of_day(parts, begin, wall)
+    return timely and _date(parts, begin, wall) and _interval(parts, begin, wall)
+
+
+def _is_date(start: str) -> bool:
+    return "T" not in start
 
 
 @lru_cache(1_024)
@@ -131,12 +147,12 @@ def _listed(parts: Mapping[str, str], name: str, value: int, otherwise: Callable
 
 
 def _time_of_day(parts: Mapping[str, str], begin: datetime, wall: datetime) -> bool:
-    """A part of the time that nothing lists, and that is coarser than the frequency, is DTSTART's."""
-    rank = _FREQUENCIES.index(parts["FREQ"])
+    """A part of the time that nothing lists is DTSTART's, but where hours pass: some zones move by half of one."""
+    runs = parts["FREQ"] in _WITHIN_A_DAY
     return (
-        _listed(parts, "BYHOUR", wall.hour, lambda: rank > 3 or wall.hour == begin.hour)
-        and _listed(parts, "BYMINUTE", wall.minute, lambda: rank > 4 or wall.minute == begin.minute)
-        and _listed(parts, "BYSECOND", wall.second, lambda: rank > 5 or wall.second == begin.second)
+        _listed(parts, "BYHOUR", wall.hour, lambda: runs or wall.hour == begin.hour)
+        and _listed(parts, "BYMINUTE", wall.minute, lambda: runs or wall.minute == begin.minute)
+        and _listed(parts, "BYSECOND", wall.second, lambda: runs or wall.second == begin.second)
     )
 
 
@@ -176,6 +192,3 @@ def _interval(parts: Mapping[str, str], begin: datetime, wall: datetime) -> bool
         case "DAILY":
             return (wall.date() - begin.date()).days % interval == 0
     return True  # what runs through the day may count elapsed hours, or those on the clock
-
-
-_CONDITIONS: Final = (_time_of_day, _date, _interval)

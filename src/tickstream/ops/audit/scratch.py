@@ -16,9 +16,9 @@ from typing import IO, Final
 
 from tickstream.errors import InvalidInput
 
-RUN_BYTES: Final = 32 * 1024 * 1024
+RUN_BYTES: Final = 8 * 1024 * 1024
 """Of rows in memory before they are written; Python's own overhead is as much again for short ones."""
-_BLOCK_ROWS: Final = 512
+_BLOCK_ROWS: Final = 256
 """Read at a time from each run."""
 _MERGED: Final = 64
 """Runs merged at once; more are merged in rounds, so that neither files nor blocks add up."""
@@ -64,7 +64,8 @@ class Scratch:
     def groups(self) -> Iterator[tuple[bytes, Iterator[bytes]]]:
         """Every key, ascending, with its values in the order in which they were added; may be asked again.
 
-        Raises InvalidInput when the disk is full, and OSError when rows that were written are not there.
+        The values of a key are there until the next key is asked for. Raises InvalidInput when the disk is
+        full, and OSError when rows that were written are not there.
         """
         self._spill()
         while len(self._runs) > _MERGED:
@@ -73,14 +74,14 @@ class Scratch:
             for old in self._runs[:_MERGED]:
                 old.close()
             self._runs = [*self._runs[_MERGED:], run]
-        passed = 0
-        for key, rows in groupby(heapq.merge(*map(_rows_of, self._runs)), key=_key_of):
-            kept = list(rows)
-            passed += len(kept)
+        passed = [0]
+        for key, rows in groupby(_counted(heapq.merge(*map(_rows_of, self._runs)), passed), key=_key_of):
             value_at = len(key) + len(_END_OF_KEY) + _NUMBER_BYTES
-            yield key.replace(b"\x00\xff", b"\x00"), (row[value_at:] for row in kept)
-        if passed != self._added:
-            raise OSError(f"of {self._added} rows written to {self._directory} only {passed} were read back")
+            yield key.replace(b"\x00\xff", b"\x00"), _values_of(rows, value_at)
+        if passed[0] != self._added:
+            raise OSError(
+                f"of {self._added} rows written to {self._directory} only {passed[0]} were read back"
+            )
 
     def _spill(self) -> None:
         if self._rows:
@@ -121,6 +122,17 @@ def _rows_of(run: IO[bytes]) -> Iterator[bytes]:
         yield from block
         if len(block) < _BLOCK_ROWS:
             return
+
+
+def _counted(rows: Iterable[bytes], passed: list[int]) -> Iterator[bytes]:
+    for row in rows:
+        passed[0] += 1
+        yield row
+
+
+def _values_of(rows: Iterable[bytes], value_at: int) -> Iterator[bytes]:
+    for row in rows:
+        yield row[value_at:]
 
 
 def _key_of(row: bytes) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tickstream.ops.audit import checks, counts
+from tickstream.ops.audit import checks, counts, recurring
 from tickstream.ops.audit.facts import Asked
 from tickstream.ops.audit.fates import Fate, Fates
 from tickstream.ops.audit.fold import Evidence, Fold
@@ -63,6 +63,7 @@ def _findings(
         ("missing_outcomes", checks.missing_outcomes(case)),
         ("after_the_end", checks.attempts_after_the_end(case)),
         ("unreasoned_skips", checks.unreasoned_skips(case)),
+        ("off_rule", recurring.off_rule(case)),
         ("redelivered", counts.redelivered(case)),
         ("retried", counts.retried(case)),
         ("expired", counts.expired(case)),

@@ -29,7 +29,7 @@ from tickstream.model import (
 )
 from tickstream.testing.clock import START_MS
 from tickstream.testing.sim.worker import HANDLER, QUEUE
-from tickstream.testing.sim.world import MS, SECOND
+from tickstream.testing.sim.world import MS
 
 BODY: Final = encode_body(Body(HANDLER, b"", {}, {}))
 _LAST_WORD_US: Final = 2_700 * MS
@@ -68,7 +68,7 @@ def draw_traits(rng: random.Random) -> Traits:
 def draw_asks(rng: random.Random, traits: Traits, heal_us: int) -> tuple[Ask, ...]:
     """Everything that clients say, in order."""
     asking = _Asking(rng, traits)
-    for name in range(rng.randrange(4, 11)):
+    for name in range(rng.randrange(4, 10)):
         asking.task(f"t{name}", heal_us)
     if traits.imports:
         at = rng.randrange(heal_us // 2)
@@ -149,8 +149,9 @@ class _Asking:
 
     def _when(self, at_us: int, said: list[Command]) -> int:
         rng, now = self._rng, START_MS + at_us // MS
-        if said and rng.random() < 0.15:
-            return said[-1].when if said[-1].when != NEVER else now
+        before = [command.when for command in said if command.when != NEVER]
+        if before and rng.random() < 0.25:
+            return before[-1]
         return now + rng.choice((-500, 0, 3, 50, 300, 1_000, 2_500, 4_000))
 
     def _recurrence(self, at_us: int, said: list[Command]) -> Recurrence:
@@ -193,6 +194,3 @@ class _Asking:
     def _id(self) -> bytes:
         self._number += 1
         return self._number.to_bytes(16, "big")
-
-
-__all__ = ["SECOND", "Ask", "Traits", "draw_asks", "draw_traits"]

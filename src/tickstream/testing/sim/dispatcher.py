@@ -206,6 +206,7 @@ class LaneThread:
 
     def __post_init__(self) -> None:
         plant, process = self.owner.plant, self.owner.process
+        self._world, self._process = plant.world, process
         self._waiter = Waiter()
         site = Site(process, self.owner.dice, plant.broker, plant.names, self._waiter)
         self._inputs = SimInputs(site, self.wake)
@@ -235,20 +236,20 @@ class LaneThread:
     def _next(self, delay: int) -> None:
         self._turn += 1
         turn = self._turn
-        self.owner.plant.world.after(delay, self.owner.process, lambda: self._step(turn))
+        self._world.after(delay, self._process, lambda: self._step(turn))
 
     def _step(self, turn: int) -> None:
         while turn == self._turn and not self._ended:
             delay = self._one_step()
             if delay < 0:
                 return
-            if self._idle or not self.owner.plant.world.pass_over(delay):
+            if self._idle or not self._world.pass_over(delay):
                 self._next(delay)
                 return
 
     def _one_step(self) -> int:
         """How long the thread is busy with it, or sleeps after it, µs; -1: it has ended."""
-        world, process, waiter = self.owner.plant.world, self.owner.process, self._waiter
+        world, process, waiter = self._world, self._process, self._waiter
         waiter.busy_us, waiter.wait_us, self._idle = 0, 0, False
         life = process.life
         try:

@@ -15,6 +15,7 @@ from tickstream.testing.sim.world import MS, SECOND, World
 QUICK_US: Final = (40, 120, 300, 800, 2_000)
 """A call's usual time."""
 SLOW_US: Final = (10 * MS, 40 * MS, 150 * MS, 600 * MS)
+_LATE_US: Final = 2 * SECOND
 INIT_US: Final = (1 * MS, 60 * MS, 250 * MS, 560 * MS)
 """What the coordinator takes for an `init`: as measured, the more the more it has to abort."""
 
@@ -82,4 +83,5 @@ class Dice:
 
     def later(self) -> int:
         """When a request that its sender gave up on arrives after all, µs."""
-        return self.rng.choice((500, 20 * MS, 300 * MS, 2 * SECOND))
+        # Soon, or about when its sender, or another, takes the lane over anew.
+        return self.rng.choice((500, 20 * MS, self.rng.randrange(_LATE_US), self.rng.randrange(_LATE_US)))

@@ -167,6 +167,12 @@ class Partition:
         self.start = offset
         self._keep([r for r in self.records if r.offset >= offset])
 
+    def clear(self) -> None:
+        """Forget every record, and who watches."""
+        self._keep(())
+        self.archive.clear()
+        self.watchers.clear()
+
     def _keep(self, records: Iterable[Record]) -> None:
         self.records = list(records)
         self._offsets = [r.offset for r in self.records]

@@ -91,7 +91,7 @@ def make_plan(seed: int) -> Plan:
         tuple(rng.randint(-skew, skew) for _ in range(processes)),
         tuple(1 + rng.choice((0, 0, 0.002, -0.002)) for _ in range(processes)),
         heal_us,
-        rng.choice((0.0, 0.1, 0.3)),
+        rng.choice((0.0, 0.1, 0.5)),
         rng.choice((0.0, 0.0, 0.1)),
         rng.random() < _STANDBY,
     )
@@ -103,10 +103,11 @@ def make_plan(seed: int) -> Plan:
 def _faults(rng: random.Random, dispatchers: int, workers: int, heal_us: int) -> tuple[Fault, ...]:
     faults: list[Fault] = []
     names = [f"dispatcher-{n}" for n in range(dispatchers)]
+    share = rng.choice((0.4, 0.9))
     for _ in range(rng.randrange(2, 7)):
         at = rng.randrange(SECOND, heal_us)
         luck = rng.random()
-        whom = rng.choice(names) if rng.random() < 0.75 else f"worker-{rng.randrange(workers)}"
+        whom = rng.choice(names) if rng.random() < share else f"worker-{rng.randrange(workers)}"
         points = rng.choice((0, 1, 2, 3, 5, 8, 13, 21))
         if luck < 0.27:
             faults.append(Fault(at, Kind.CRASH, whom, points, rng.randrange(100, 3_000) * MS))

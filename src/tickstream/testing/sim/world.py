@@ -128,6 +128,10 @@ class World:
         if until > self.now:
             self.now = until
 
+    def stop(self) -> None:
+        """Nothing happens any more."""
+        self._heap.clear()
+
     # ------------------------------------------------------------------ processes
 
     def process(self, name: str, clock: SimClock) -> Process:
