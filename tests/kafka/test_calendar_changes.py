@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import Cli
 from tests.kafka.rig import Rig
 from tickstream.clock import moment_of
 from tickstream.codec import decode_history, decode_work
@@ -107,3 +108,42 @@ def test_what_is_moved_runs_once_there_and_what_is_called_off_does_not(
             (reminder, Outcome.SUCCEEDED, 1): 2,
             ("{room-7}quiet", Outcome.SUCCEEDED, 0): 1,
         }
+
+
+@pytest.mark.timeout(120)
+def test_the_command_line_changes_events_and_prints_what_they_meet(
+    broker: str, prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli = Cli(capsys, f"--bootstrap={broker}", f"--prefix={prefix}", "--calendar=room-7")
+    day = (datetime.now(UTC) + timedelta(days=30)).date()
+    with Rig(broker, prefix, tmp_path) as rig:
+        rig.wait_active(rig.dispatcher("first"))
+        added = cli(
+            "calendar", "add", "standup", f"{day}T09:30:00", "--for=1h", "--rrule=FREQ=DAILY;COUNT=4", "--remind=10m", "--json"
+        )  # fmt: skip
+        assert (added.code, added.value["verdict"], added.value["conflicts"]) == (0, "scheduled", [])
+        review = ("calendar", "add", "review", f"{day}T10:00:00", "--for=1h", "--dry-run")
+        dry = cli(*review, "--json")
+        assert (dry.code, dry.value["verdict"], dry.value["zone"]) == (1, "conflict", "UTC")
+        (met,) = dry.value["conflicts"]
+        assert (met["with_uid"], met["start_local"], met["end_local"], met["tentative"]) == (
+            "standup",
+            f"{day}T10:00:00",
+            f"{day}T10:30:00",
+            False,
+        )
+        assert "meets 'standup', its occurrence of" in cli(*review).out
+        moved = cli("calendar", "move", "standup", f"{day}T09:30:00", f"{day}T12:00:00+00:00")
+        assert (moved.code, moved.out) == (0, "standup: replaced\n")
+        assert cli(*review).out == "review: clear\n"
+        following = str(day + timedelta(days=2))
+        split = cli(
+            "calendar", "change", "standup", f"--occurrence={following}T09:30:00", "--and-following", f"--start={following}T08:00:00"
+        )  # fmt: skip
+        assert "split: 'standup_R" in split.out
+        cancelled = cli("calendar", "cancel", "standup", f"{day + timedelta(days=1)}T09:30:00")
+        assert (cancelled.code, cancelled.out) == (0, "standup: replaced\n")
+        unknown = cli("calendar", "cancel", "standup", f"{day}T11:00:00")
+        assert (unknown.code, "the start that the rule gives it" in unknown.out) == (1, True)
+        assert cli("calendar", "move", "standup", "soon", "later").code == 2
+        assert cli("calendar", "remove", "standup").code == 0
