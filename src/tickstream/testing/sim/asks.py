@@ -120,7 +120,7 @@ class _Asking:
         for queue in (QUEUE, EVERY_QUEUE):
             # After every pause, be it one that was lost and is sent again once all is well.
             resume = Command(self._id(), Verb.RESUME_QUEUE, "", NEVER, queue, Options(), b"")
-            self.asks.append(Ask(heal_us + _LAST_WORD_US, client, (resume,), True))
+            self.asks.append(Ask(max(at, heal_us) + _LAST_WORD_US, client, (resume,), True))
 
     def command(self, task: str, at_us: int, said: list[Command], *, recurs: bool = False) -> Command:
         """One more about a task of which `said` was said."""
