@@ -72,7 +72,8 @@ def committed(
 ) -> Iterator[Message]:
     """Every committed message of the topic, as it is read.
 
-    At the end of the topic it waits for more while there were fewer than `at_least` and the wall clock
+    It ends once each partition has been read to its end, whatever is written behind that meanwhile; or it waits
+    for more while there were fewer than `at_least` and the wall clock
     (s) is below `until_s`.
     """
     consumer = _consumer(settings, "read_committed", {"enable.partition.eof": True})
@@ -85,7 +86,6 @@ def committed(
                 partition, error = message.partition() or 0, message.error()
                 if error is None:
                     count += 1
-                    at_end.discard(partition)
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
                     at_end.add(partition)
