@@ -39,6 +39,8 @@ COUNTS: Final = frozenset(
         "false_claims",
         "backward",
         "stopped_named",
+        "off_rule",
+        "skipped",
     }
 )
 

@@ -175,7 +175,7 @@ def _one_share(tasks: int, number: int) -> Year:
 
 def _kind(dice: random.Random) -> Kind:
     """Mostly weekly; at night, when clocks change, more often than by day."""
-    zone = dice.choice(_zones())
+    zone = dice.choice(zones())
     hour = dice.choice((0, 1, 2, 3, dice.randrange(24)))
     start = datetime(dice.randrange(1990, YEAR), dice.randrange(1, 13), dice.randrange(1, 29))
     start = start.replace(hour=hour, minute=dice.choice((0, 15, 30, dice.randrange(60))))
@@ -193,15 +193,21 @@ def _kind(dice: random.Random) -> Kind:
 def _expected(zone: str, start: datetime, rule: str) -> list[int]:
     """dateutil's wall clock times as instants: in a gap by the offset before it, in a fold the first (PEP 495)."""
     found: Any = rrulestr(rule, dtstart=start)
-    with resources.files(tzdata).joinpath("zoneinfo", *zone.split("/")).open("rb") as data:
-        info = ZoneInfo.from_file(data, key=zone)
+    info = zone_info(zone)
     walls = found.between(datetime(YEAR - 1, 12, 28), datetime(YEAR + 1, 1, 5), inc=True)
     instants = {_ms(wall.replace(tzinfo=info).astimezone(UTC)) for wall in walls}
     return sorted(at for at in instants if at >= _ms(datetime(YEAR, 1, 1, tzinfo=UTC)))
 
 
-def _zones() -> list[str]:
+def zones() -> list[str]:
+    """Every zone of the pinned data, by its name."""
     return resources.files(tzdata).joinpath("zones").read_text().split()
+
+
+def zone_info(zone: str) -> ZoneInfo:
+    """Python's own reading of the pinned data."""
+    with resources.files(tzdata).joinpath("zoneinfo", *zone.split("/")).open("rb") as data:
+        return ZoneInfo.from_file(data, key=zone)
 
 
 def _ms(moment: datetime) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.audit_history import Record, Written
+from tests.cli import Cli
 from tickstream.clock import SystemClock
 from tickstream.errors import BrokerUnavailable, CodecError, InvalidInput, LayoutMismatch
 from tickstream.kafka import Admin, TopicPartition, plain_producer, state_consumer, transactional_producer
@@ -273,7 +274,9 @@ def is_there(settings: Settings, record: str) -> bool:
     return message is not None and message.error() is None and message.offset() == int(offset)
 
 
-def test_all_faults_at_once_are_told_apart(settings: Settings, log: Written) -> None:
+def test_all_faults_at_once_are_told_apart(
+    settings: Settings, log: Written, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every fault in one topic set, each in a task of its own, on a background of a thousand clean ones."""
     for n in range(1_000):
         log.life(f"fine-{n}", log.now)
@@ -306,6 +309,14 @@ def test_all_faults_at_once_are_told_apart(settings: Settings, log: Written) -> 
     assert {name: report.examples[name][0].task_id for name in plants.values()} == {
         name: f"faulty-{name}" for name in plants.values()
     }
+    cli = Cli(capsys, f"--bootstrap={settings.bootstrap}", f"--prefix={settings.prefix}")
+    told = cli("audit", "--grace=0", f"--late-ms={LATE_MS}", "--json")
+    assert (told.code, told.value["ok"]) == (1, False)
+    assert {name: told.value[name] for name in FAULTS} == dict.fromkeys(FAULTS, 1)
+    for name in FAULTS:
+        (case,) = told.value["examples"][name]
+        assert case["task_id"] == f"faulty-{name}"
+        assert case["records"]
 
 
 def test_a_time_range_is_judged_by_what_lies_in_it(settings: Settings, log: Written) -> None:

@@ -38,6 +38,8 @@ def test_a_stored_schedule_answers_as_the_written_one(case: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("case", cases("rejects.jsonl"))
 def test_what_the_standard_forbids_is_refused_before_anything_is_stored(case: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        occurrences(case)
     with pytest.raises(InvalidInput) as refused:
         admit(schedule(case))
     assert isinstance(refused.value, InvalidSchedule | UnknownZone), case["why"]

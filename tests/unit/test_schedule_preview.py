@@ -89,6 +89,7 @@ def test_for_machines_it_is_one_object_with_the_data_it_rests_on(cli: Cli) -> No
         ),
         (("0 2 * * *", "--every", "5m"), "one of"),
         ((), "one of"),
+        (("0 2 * * *", "--exdate", "2027-01-01T02:00:00"), "go with --rrule"),
         (("0 2 * * *", "--around", "soon"), "no date"),
         (("0 2 * * *", "--around", "2027-01-01T00:00:00Z"), "has an offset"),
     ],

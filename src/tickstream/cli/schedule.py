@@ -10,6 +10,7 @@ import typer
 from tickstream.cli import apply
 from tickstream.cli.options import Json
 from tickstream.cli.output import Output
+from tickstream.cli.recurring import ExdateOption, RdateOption
 from tickstream.errors import InvalidInput
 from tickstream.recurrence.values import Cron, Every, Fold, Gap, Policy, Rrule, Schedule, Subday
 
@@ -53,6 +54,8 @@ def preview(
             help="On that clock: where --rrule and cron begin, and --every is anchored; 2027-03-01T09:00:00, or a date.",
         ),
     ] = None,
+    rdate: RdateOption = None,
+    exdate: ExdateOption = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=1_000, help="How many.")] = 10,
     around: Annotated[
         str | None,
@@ -84,7 +87,8 @@ def preview(
     from tickstream import recurrence
     from tickstream.clock import SystemClock
 
-    wanted = recurrence.admit(_schedule(cron, rrule, every, zone, start, Policy(gap, fold, subday)))
+    dates = (tuple(rdate or ()), tuple(exdate or ()))
+    wanted = recurrence.admit(_schedule(cron, rrule, every, zone, start, dates, Policy(gap, fold, subday)))
     # A day is not 24 hours where clocks change; what matters is that the change itself is shown.
     after_ms = SystemClock().wall_ms() if around is None else _instant_ms(around, zone) - _DAY_MS - 1
     lines = recurrence.preview(wanted, count, after_ms)
@@ -97,10 +101,19 @@ def preview(
 
 
 def _schedule(
-    cron: str | None, rrule: str | None, every: str | None, zone: str, start: str | None, policy: Policy
+    cron: str | None,
+    rrule: str | None,
+    every: str | None,
+    zone: str,
+    start: str | None,
+    dates: tuple[tuple[str, ...], tuple[str, ...]],
+    policy: Policy,
 ) -> Schedule:
+    """`dates`: what --rdate and --exdate name. Raises InvalidInput, UnknownZone."""
     from tickstream.ops.instants import parse_duration
 
+    if any(dates) and rrule is None:
+        raise InvalidInput("--rdate and --exdate go with --rrule: they add to a rule, or take out of it")
     match cron, rrule, every:
         case str(), None, None:
             return Cron(cron, zone, 0 if start is None else _instant_ms(start, zone), policy=policy)
@@ -109,7 +122,7 @@ def _schedule(
                 raise InvalidInput(
                     "--rrule needs --start, where it begins: for example --start 2027-03-01T09:00:00"
                 )
-            return Rrule(start, rrule, zone, policy=policy)
+            return Rrule(start, rrule, zone, *dates, policy=policy)
         case None, None, str():
             return Every(parse_duration(every), 0 if start is None else _instant_ms(start, zone), zone=zone)
         case _:
