@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from tickstream.calendar import expansion
+from tickstream.recurrence import compiled, zone_data
+from tickstream.recurrence import stored as recurrence_stored
 from tickstream.recurrence.zone_data import ZoneData, pinned
 
 ZONE = "America/Mexico_City"
@@ -41,3 +46,24 @@ def download(version: str, into: Path) -> Path:
     subprocess.run([*command, "--only-binary=:all:", f"--dest={into}", f"tzdata=={version}"], check=True)
     (wheel,) = into.glob(f"tzdata-{version}-*.whl")
     return wheel
+
+
+@contextmanager
+def reckoning() -> Iterator[Callable[[ZoneData], None]]:
+    """For tests of what asks for no zone data, but reckons with the process's: a way to have it reckon with others.
+
+    A process never changes them. So what is remembered by them is forgotten at each change, and at the end.
+    """
+    stood = list(zone_data._used)
+
+    def use(*data: ZoneData) -> None:
+        zone_data._used[:] = data
+        for module in (compiled, expansion, recurrence_stored):
+            for remembered in vars(module).values():
+                if hasattr(remembered, "cache_clear"):
+                    remembered.cache_clear()
+
+    try:
+        yield use
+    finally:
+        use(*stood)

@@ -21,11 +21,11 @@ import pytest
 
 from tests.kafka.rig import BODY, SESSION_MS, Rig
 from tests.waiting import eventually
-from tests.zone_releases import download
+from tests.zone_releases import download, reckoning
 from tickstream import Client, recurring
 from tickstream.codec import PROGRESS, decode_progress, decode_work, timers_key
 from tickstream.dispatcher.process import run_dispatcher
-from tickstream.model import NEVER, Command, History, Options, Outcome, Verb
+from tickstream.model import NEVER, Command, History, Options, Outcome, Verb, VerdictKind
 from tickstream.ops.tz_diff import InZones, TaskMove, standing, task_moves
 from tickstream.recurrence.zone_changes import zone_changes
 from tickstream.recurrence.zone_data import ZoneData, pinned, zone_data
@@ -35,6 +35,7 @@ OLDER: Final = "2022.1"
 """Mexico and Jordan still move their clocks, Kazakhstan has two zones, Greenland and Paraguay are an hour further west."""
 MOVED: Final = ("America/Mexico_City", "Asia/Almaty", "America/Nuuk", "America/Asuncion")
 STAYED: Final = ("Europe/Berlin", "Asia/Tokyo")
+HOUR: Final = timedelta(hours=1)
 HOURS: Final = (0, 3, 6, 9, 12, 15, 18, 21)
 _STEP_MS: Final = 12 * 3_600_000
 _YEAR_MS: Final = 365 * 86_400_000
@@ -75,9 +76,10 @@ class Site:
         self._numbers = count()
 
     @contextmanager
-    def dispatcher(self, zones: ZoneData) -> Iterator[None]:
-        """One with these zone data, from its first lane to its end."""
-        number, stop, since = next(self._numbers), threading.Event(), len(self.events)
+    def dispatcher(self, zones: ZoneData, index: int | None = None) -> Iterator[None]:
+        """One with these zone data, from its first lane to its end; with an empty store, or that of an `index`."""
+        number = next(self._numbers) if index is None else index
+        stop, since = threading.Event(), len(self.events)
 
         def run() -> None:
             run_dispatcher(
@@ -246,3 +248,31 @@ def test_an_upgrade_of_two_processes_one_after_the_other(
         assert 0 < len(half) < len(MOVED) * len(HOURS)
         alarms = [str(e["reason"]) for e in site.said("alarm")]
         assert any(f"tzdata 2022a of this process is older than {pinned().release}" in a for a in alarms)
+
+
+def test_a_calendars_busy_time_after_a_restart_with_newer_zone_data(
+    broker: str, prefix: str, tmp_path: Path, older: ZoneData, clock: MovedClock
+) -> None:
+    """In June Mexico's clock is an hour behind where 2022.1 has it: the event at nine comes an hour later."""
+    day = f"{FIRST}T"
+    with Rig(broker, prefix, tmp_path) as rig, reckoning() as use:
+        site = Site(rig, clock)
+        use(older)
+        with site.dispatcher(older), Client(rig.settings) as client:
+            room = client.calendar("room-7", zone=MOVED[0])
+            here = room.add("here", f"{day}09:00:00", duration=HOUR, rrule="FREQ=DAILY;COUNT=3")
+            there = room.add("there", f"{day}15:30:00", duration=HOUR, zone="UTC")
+            assert (here.kind, there.kind) == (VerdictKind.SCHEDULED, VerdictKind.SCHEDULED)
+        use(pinned())
+        with site.dispatcher(pinned(), index=0), Client(rig.settings) as client:
+            assert eventually(lambda: bool(site.said("conflict_found")), 30)
+            room = client.calendar("room-7", zone=MOVED[0])
+            left = room.conflicts(room.event("x", f"{day}14:00:00", duration=HOUR, zone="UTC"))
+            come = room.conflicts(room.event("x", f"{day}15:00:00", duration=HOUR / 2, zone="UTC"))
+        assert left.kind is VerdictKind.CLEAR
+        assert [met.with_uid for met in come.conflicts] == ["here"]
+        assert site.said("busy_time_reckoned")
+        (record,) = [h for h in rig.history() if h.outcome is Outcome.CONFLICT]
+        assert record.task_id == "{room-7}there"
+        assert "meets 'here'" in record.error
+        assert {h.task_id for h in site.moves()} == {"{room-7}here"}

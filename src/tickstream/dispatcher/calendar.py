@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final, Protocol
 
 from tickstream.calendar import Busy, Checked, Conflict, MemoryOccupancy, Occupancy, Overlaid, check
-from tickstream.calendar.stored import Booking, OnConflict, decode_booking
+from tickstream.calendar.stored import Booking, OnConflict, decode_booking, task_id_of
 from tickstream.clock import iso_utc_seconds
 from tickstream.codec import decode_command
 from tickstream.dispatcher.decision import Decision, Ended, Judged, Rules, Task
@@ -21,6 +21,7 @@ from tickstream.model import (
     Command,
     Outcome,
     TaskSpec,
+    TaskState,
     Verb,
     VerdictConflict,
     VerdictKind,
@@ -119,21 +120,82 @@ def move_horizon(task: Task, now_ms: int, rules: Rules) -> Decision:
     since_ms, until_ms = state.extras.busy_until_ms, now_ms + HORIZON_MS
     command = decode_command(spec.command)
     booking = decode_booking(command.options.event)
-    found: tuple[VerdictConflict, ...] = ()
-    if booking.on_conflict is not OnConflict.ALLOW:
 
-        def is_new(conflict: Conflict) -> bool:
-            """Whether it begins where nobody has looked yet."""
-            return conflict.occurrence.start_ms >= since_ms
+    def is_new(conflict: Conflict) -> bool:
+        """Whether it begins where nobody has looked yet."""
+        return conflict.occurrence.start_ms >= since_ms
 
-        reported = booking._replace(on_conflict=OnConflict.REPORT)
-        answer = rules.calendars.look(reported, now_ms, is_new).found
-        found = () if answer is None else answer.conflicts
-    ends = [
-        Ended(at, 0, state.rev, Outcome.CONFLICT, command.queue, NEVER, None, "", str(some), b"")
-        for at, some in _by_occurrence(booking, found)
-    ]
-    return Decision(Task(spec, state.with_extras(busy_until_ms=until_ms)), also_ended=tuple(ends))
+    ends = _come_upon(booking, state, command.queue, now_ms, rules, is_new)
+    return Decision(Task(spec, state.with_extras(busy_until_ms=until_ms)), also_ended=ends)
+
+
+def met_anew(task: Task, now_ms: int, rules: Rules) -> tuple[Ended, ...]:
+    """What an event meets by newer zone data, to be recorded as when the horizon moves on. Raises InvalidInput.
+
+    By what older data it met what, nobody knows any more. So a conflict counts where both asked for none, or go by
+    different clocks: two that were let meet, and go by one clock, did so before.
+    """
+    spec, state = task
+    if spec is None or state is None or state.extras.busy_until_ms == NEVER or spec.rev != state.rev:
+        return ()
+    until_ms = state.extras.busy_until_ms
+    command = decode_command(spec.command)
+    booking = decode_booking(command.options.event)
+    others: dict[str, bool] = {}
+
+    def is_new(conflict: Conflict) -> bool:
+        """Of those looked at before, to come still, and this one's to tell."""
+        if conflict.end_ms <= now_ms or conflict.occurrence.start_ms >= until_ms:
+            return False
+        uid = conflict.busy.uid
+        if uid not in others:
+            others[uid] = _tells_of(booking, uid, rules)
+        return others[uid]
+
+    return _come_upon(booking, state, command.queue, now_ms, rules, is_new)
+
+
+def _tells_of(booking: Booking, uid: str, rules: Rules) -> bool:
+    """Whether a conflict with the event of that uid is news, and not the other's to tell."""
+    refuses = booking.on_conflict is OnConflict.REJECT
+    if uid == booking.event.uid:
+        return refuses
+    spec = rules.calendars.task(task_id_of(booking.calendar, uid)).spec
+    if spec is None:
+        return False
+    other = decode_booking(decode_command(spec.command).options.event)
+    if other.on_conflict is not OnConflict.ALLOW and uid > booking.event.uid:
+        return False
+    return (refuses and other.on_conflict is OnConflict.REJECT) or len(_clocks(booking) | _clocks(other)) > 1
+
+
+def _clocks(booking: Booking) -> frozenset[str]:
+    """The zones by which its occurrences are placed."""
+    expansion = booking.expansion
+    usual = "UTC" if expansion.elapsed else expansion.zone.key
+    given = [added.start for added in booking.event.rdate]
+    given += [o.start for o in booking.event.overrides if o.start is not None]
+    own = [o.zone for o in booking.event.overrides if o.zone is not None]
+    return frozenset((usual, *own, *("UTC" for text in given if text.endswith("Z"))))
+
+
+def _come_upon(
+    booking: Booking,
+    state: TaskState,
+    queue: str,
+    now_ms: int,
+    rules: Rules,
+    counts: Callable[[Conflict], bool],
+) -> tuple[Ended, ...]:
+    """A record for each occurrence of an event that was taken and meets another; none where nobody was to look."""
+    if booking.on_conflict is OnConflict.ALLOW:
+        return ()
+    reported = booking._replace(on_conflict=OnConflict.REPORT)
+    answer = rules.calendars.look(reported, now_ms, counts).found
+    return tuple(
+        Ended(at, 0, state.rev, Outcome.CONFLICT, queue, NEVER, None, "", str(some), b"")
+        for at, some in _by_occurrence(booking, () if answer is None else answer.conflicts)
+    )
 
 
 def _by_occurrence(

@@ -10,6 +10,7 @@ from typing import Final
 
 from tickstream.clock import EPOCH, iso_utc
 from tickstream.codec import decode_command
+from tickstream.dispatcher.calendar import met_anew
 from tickstream.dispatcher.decision import Decision, Ended, Rules, Task, faulted, settle
 from tickstream.dispatcher.series import Occurring, Place, place_of, pointing, series_of
 from tickstream.errors import InvalidInput
@@ -57,6 +58,11 @@ def recurs(state: TaskState | None) -> bool:
     return state is not None and state.next_occurrence_ts != NEVER and state.extras.nominal_local != 0
 
 
+def takes_time(state: TaskState) -> bool:
+    """Whether it is a calendar's event, which may meet another by these zone data."""
+    return state.extras.busy_until_ms != NEVER and not state.extras.faulted
+
+
 def moves(task_id: str, task: Task, rules: Rules) -> bool:
     """Whether these zone data place what is to come elsewhere, or cannot place it. No decision yet.
 
@@ -77,7 +83,10 @@ def moves(task_id: str, task: Task, rules: Rules) -> bool:
 
 
 def look_again(task_id: str, task: Task, now_ms: int, rules: Rules) -> Decision:
-    """Place what is to come of a task by the zone data in use. Without its zone there, the task is faulted."""
+    """Place what is to come of a task by the zone data in use. Without its zone there, the task is faulted.
+
+    What an event meets by them is told, whether or not it moves.
+    """
     spec, state = task
     if spec is None or state is None or not recurs(state) or spec.rev != state.rev:
         return Decision(task)
@@ -86,11 +95,13 @@ def look_again(task_id: str, task: Task, now_ms: int, rules: Rules) -> Decision:
         return Decision(task)
     try:
         series = series_of(task_id, command, state.extras, rules.zones)
+        met = met_anew(task, now_ms, rules)
     except InvalidInput as error:
         if state.extras.faulted:
             return Decision(task)
         return Decision(Task(spec, faulted(state, str(error))), alarm=parked(task_id, str(error)))
-    return move(task, state, command, series, now_ms, rules)
+    decision = move(task, state, command, series, now_ms, rules)
+    return decision._replace(also_ended=(*decision.also_ended, *met)) if met else decision
 
 
 def move(

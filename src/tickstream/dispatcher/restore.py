@@ -106,6 +106,8 @@ class Restorer:
                 reading = Reading(bucket, token, 0, target, start, NEVER, b"", now, now)
             else:
                 at = meta.next_offset
+                if not self._reckoned(bucket, token):
+                    continue
                 reading = Reading(bucket, token, at, target, at, at, meta.progress, now, now)
             self.readings[bucket] = reading
             offsets[bucket] = reading.read_to
@@ -118,6 +120,22 @@ class Restorer:
             # Tombstones are kept only so long: an older store would never hear of what is gone.
             and self.clock.wall_ms() - meta.applied_ms < MAX_STORE_AGE_MS
         )
+
+    def _reckoned(self, bucket: int, token: int) -> bool:
+        """Have the busy time that lies in the store by the zone data in use. Returns whether the bucket can go on."""
+        begun = self.clock.monotonic()
+        try:
+            anew = self.store.reckon_busy(bucket, token)
+        except CodecError as error:
+            self.stopped(bucket, str(error))
+            return False
+        except StoreRefused as refused:
+            self.refused(bucket, refused)
+            return False
+        if anew:
+            took_s = round(self.clock.monotonic() - begun, 3)
+            self.events({"event": "busy_time_reckoned", "bucket": bucket, "took_s": took_s})
+        return True
 
     def step(self, timeout_s: float, limit: int) -> list[Reading]:
         """Read and write one stretch of at most `limit` records; returns what is restored by now.

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from tickstream.clock import iso_utc
 from tickstream.dispatcher.decision import Rules, Task
-from tickstream.dispatcher.moving import moves, recurs
+from tickstream.dispatcher.moving import moves, recurs, takes_time
 from tickstream.dispatcher.outcome import BucketOutcome, TaskView
 from tickstream.model import DueEntry, DueKind, Outcome, TaskState
 
@@ -23,6 +23,8 @@ _ROWS: Final = 1_000
 """Looked at in one page: some 2 ms for tasks that run once."""
 _PLACED: Final = 100
 """Tasks that recur looked at in one page: some 10 ms."""
+_TIME: Final = 10
+"""As how many of those an event counts, whose time is looked at in the transaction."""
 
 
 class SweepView(TaskView, Protocol):
@@ -44,17 +46,24 @@ class Sweep:
         self._due: DueEntry | None = None
         """The last one looked at."""
         self._soon = True
+        self._looked: Final[set[str]] = set()
+        """Events among those due soon: what they meet is told once."""
         self._task_id = ""
         """The last one looked at, of all of them."""
 
     def page(self, view: SweepView, rules: Rules) -> list[str]:
-        """The tasks of the next page that have to move. Raises StoreCorrupted, StoreFailed."""
+        """The tasks of the next page that have to move, or to be looked at. Raises StoreCorrupted, StoreFailed."""
         found, looked = [], 0
         for task_id, state in self._rows(view):
-            if not recurs(state):
+            if state is None or not recurs(state):
                 continue
-            looked += 1
-            if moves(task_id, Task(view.spec(self._bucket, task_id), state), rules):
+            of_time = takes_time(state) and task_id not in self._looked
+            looked += _TIME if of_time else 1
+            if of_time:
+                if self._soon:
+                    self._looked.add(task_id)
+                found.append(task_id)
+            elif moves(task_id, Task(view.spec(self._bucket, task_id), state), rules):
                 found.append(task_id)
             if looked >= _PLACED:
                 break

@@ -95,6 +95,7 @@ class Harness:
         """Another dispatcher goes on, with these zone data; None: with the same."""
         zones = zones or self._rules.zones or in_use()
         self._rules = self._rules._replace(zones=zones)
+        self._timers.reckon_busy()
         self._progress = [taken_over(progress, zones.release) for progress in self._progress]
         now = self.clock.wall_ms()
         moving = [is_moving(progress, zones.release) for progress in self._progress]

@@ -93,6 +93,13 @@ class MemoryTimers:
         """The busy time of one calendar."""
         return self._busy.setdefault((bucket, calendar), MemoryOccupancy())
 
+    def reckon_busy(self) -> None:
+        """Derive all busy time anew, by the zone data in use."""
+        self._busy.clear()
+        for (bucket, _), task in self._tasks.items():
+            taken = busy_time_of(*task)
+            self.occupancy(bucket, taken.calendar).add(taken.stretches)
+
     def _move_busy(self, bucket: int, before: Task, after: Task) -> None:
         if takes_other_time(*before, *after):
             old, new = busy_time_of(*before), busy_time_of(*after)

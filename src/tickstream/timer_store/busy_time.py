@@ -8,6 +8,7 @@ from tickstream.calendar import Busy, busy_time
 from tickstream.calendar.occupancy import DAY_MS
 from tickstream.calendar.stored import decode_booking
 from tickstream.codec import decode_command
+from tickstream.errors import UnknownZone
 from tickstream.model import NEVER, TaskSpec, TaskState
 from tickstream.timer_store.due import HORIZON_MS
 
@@ -31,13 +32,18 @@ def window(busy_until_ms: int) -> tuple[int, int]:
 
 
 def busy_time_of(spec: TaskSpec | None, state: TaskState | None) -> BusyTime:
-    """What the task's event takes up within its window; nothing when it is no event, or cancelled."""
+    """What the task's event takes up within its window, by the zone data in use.
+
+    Nothing when it is no event, or cancelled; nor when the data lack its zone, for then its task is faulted.
+    """
     if spec is None or state is None or spec.rev != state.rev or state.extras.busy_until_ms == NEVER:
         return NO_TIME
     booking = decode_booking(decode_command(spec.command).options.event)
-    return BusyTime(
-        booking.calendar, frozenset(busy_time(booking.expansion, *window(state.extras.busy_until_ms)))
-    )
+    try:
+        expansion = booking.expansion
+    except UnknownZone:
+        return NO_TIME
+    return BusyTime(booking.calendar, frozenset(busy_time(expansion, *window(state.extras.busy_until_ms))))
 
 
 def takes_other_time(

@@ -5,7 +5,7 @@
     due           bucket u16 BE | at_ms u64 BE | kind u8 | task_id UTF-8 | occurrence_ts u64 BE
     held          bucket u16 BE | length of the gate u16 BE | gate UTF-8 | a due key without its bucket
     queues        bucket u16 BE | queue UTF-8
-    meta          bucket u16 BE
+    meta          bucket u16 BE; with a z behind it, the zone data that busy time was derived by
 
 Big endian, so that the order of bytes is the order of buckets and instants.
 """
@@ -69,6 +69,11 @@ def held_due(key: bytes) -> DueEntry:
 def queue_key(bucket: int, queue: str) -> bytes:
     """Key of what is set for a queue."""
     return _BUCKET.pack(bucket) + queue.encode()
+
+
+def reckoned_key(bucket: int) -> bytes:
+    """Key in `meta` of the release of the zone data by which the bucket's busy time was derived."""
+    return _BUCKET.pack(bucket) + b"z"
 
 
 def due_entry(key: bytes) -> DueEntry:

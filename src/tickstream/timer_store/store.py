@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -20,9 +21,11 @@ from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch
 from tickstream.codec import decode_queue, decode_spec, decode_state
 from tickstream.errors import StoreRefused
 from tickstream.model import DueEntry, QueueState, TaskSpec, TaskState
-from tickstream.timer_store.busy import StoredOccupancy, busy_key, busy_value, calendar_prefix
-from tickstream.timer_store.busy_time import BusyTime, busy_time_of, takes_other_time
-from tickstream.timer_store.due import HeldEntry, due_entries, held_entry, is_watched
+from tickstream.recurrence.zone_data import tzdata_version
+from tickstream.timer_store.busy import StoredOccupancy, calendar_prefix
+from tickstream.timer_store.busy_time import busy_time_of, takes_other_time
+from tickstream.timer_store.due import due_entries, held_entry, is_watched
+from tickstream.timer_store.indexes import EVENTS, busy_anew, move_busy, move_held
 from tickstream.timer_store.keys import (
     bucket_prefix,
     due_bound,
@@ -31,8 +34,8 @@ from tickstream.timer_store.keys import (
     gate_prefix,
     held_due,
     held_gate,
-    held_key,
     queue_key,
+    reckoned_key,
     task_key,
 )
 from tickstream.timer_store.rocks import check, failed_by, opening_error, statuses, store_options
@@ -255,8 +258,8 @@ class TimerStore:
             if change.new_spec is not change.old_spec:
                 self._put(batch, "spec", key, change.spec_bytes)
             self._put(batch, "state", key, change.state_bytes)
-            old = due_entries(change.task_id, change.old_spec, change.old_state)
-            new = due_entries(change.task_id, change.new_spec, change.new_state)
+            was, now = (change.old_spec, change.old_state), (change.new_spec, change.new_state)
+            old, new = due_entries(change.task_id, *was), due_entries(change.task_id, *now)
             for entry in old:
                 if entry not in new:
                     batch.delete(due_key(bucket, entry), due)
@@ -264,15 +267,10 @@ class TimerStore:
                 if entry not in old:
                     batch.put(due_key(bucket, entry), b"", due)
                     added.append(entry.at_ms)
-            self._move_held(
-                batch,
-                bucket,
-                held_entry(change.task_id, change.old_spec, change.old_state),
-                held_entry(change.task_id, change.new_spec, change.new_state),
-            )
-            if takes_other_time(change.old_spec, change.old_state, change.new_spec, change.new_state):
-                old_time = busy_time_of(change.old_spec, change.old_state)
-                self._move_busy(batch, bucket, old_time, busy_time_of(change.new_spec, change.new_state))
+            waited, waits = held_entry(change.task_id, *was), held_entry(change.task_id, *now)
+            move_held(batch, self._handle["held"], bucket, waited, waits)
+            if takes_other_time(*was, *now):
+                move_busy(batch, self._handle["busy"], bucket, busy_time_of(*was), busy_time_of(*now))
             held, holds = is_watched(change.old_state), is_watched(change.new_state)
             if held != holds:
                 self._put(batch, "inflight", key, b"" if holds else None)
@@ -310,9 +308,11 @@ class TimerStore:
                 batch.delete(due_key(bucket, entry), due)
             for entry in due_entries(task_id, *now):
                 batch.put(due_key(bucket, entry), b"", due)
-            self._move_held(batch, bucket, held_entry(task_id, *was), held_entry(task_id, *now))
+            move_held(
+                batch, self._handle["held"], bucket, held_entry(task_id, *was), held_entry(task_id, *now)
+            )
             if takes_other_time(*was, *now):
-                self._move_busy(batch, bucket, busy_time_of(*was), busy_time_of(*now))
+                move_busy(batch, self._handle["busy"], bucket, busy_time_of(*was), busy_time_of(*now))
         self._put_queues(batch, bucket, queues)
         self._write(bucket, token, decided_on, batch, meta)
 
@@ -333,7 +333,26 @@ class TimerStore:
             self._check_token(bucket, token)
             for name in _FAMILIES:
                 self._family[name].delete_range(first, last)
+            self._family["meta"][reckoned_key(bucket)] = tzdata_version().encode()
             self._next_offset[bucket] = 0
+
+    def reckon_busy(self, bucket: int, token: int) -> bool:
+        """Derive the bucket's busy time anew if other zone data than those in use did; returns whether it was.
+
+        Raises StoreRefused, CodecError.
+        """
+        key, release = reckoned_key(bucket), tzdata_version().encode()
+        if self._get("meta", key) == release:
+            return False
+        batch = WriteBatch(raw_mode=True)
+        tasks = self.tasks(bucket, EVENTS)
+        busy_anew(batch, self._handle["busy"], bucket, tasks, partial(self.spec, bucket))
+        batch.put(key, release, self._handle["meta"])
+        with self._mutex:
+            self._check_token(bucket, token)
+            with statuses():
+                self._db.write(batch)
+        return True
 
     def _get(self, family: str, key: bytes) -> bytes | None:
         # Not within statuses(): it costs as much as the read itself, and this is done several times a task.
@@ -342,27 +361,6 @@ class TimerStore:
         except Exception as error:
             raise failed_by(error) from error
         return value
-
-    def _move_held(
-        self, batch: WriteBatch, bucket: int, old: HeldEntry | None, new: HeldEntry | None
-    ) -> None:
-        if old == new:
-            return
-        if old is not None:
-            batch.delete(held_key(bucket, old.gate, old.due), self._handle["held"])
-        if new is not None:
-            batch.put(held_key(bucket, new.gate, new.due), b"", self._handle["held"])
-
-    def _move_busy(self, batch: WriteBatch, bucket: int, old: BusyTime, new: BusyTime) -> None:
-        """Write the difference only: most of a series stays where it is when its horizon moves on."""
-        busy = self._handle["busy"]
-        alike = old.calendar == new.calendar
-        prefix = calendar_prefix(bucket, old.calendar)
-        for stretch in old.stretches - new.stretches if alike else old.stretches:
-            batch.delete(busy_key(prefix, stretch), busy)
-        prefix = calendar_prefix(bucket, new.calendar)
-        for stretch in new.stretches - old.stretches if alike else new.stretches:
-            batch.put(busy_key(prefix, stretch), busy_value(stretch), busy)
 
     def _put_queues(self, batch: WriteBatch, bucket: int, queues: Mapping[str, bytes]) -> None:
         for queue, value in queues.items():
