@@ -116,3 +116,25 @@ def cache_dir() -> Path:
 def dashboard_url() -> str:
     """Where `query` and `get` go unless told otherwise: TICKSTREAM_DASHBOARD."""
     return os.environ.get("TICKSTREAM_DASHBOARD", "http://127.0.0.1:8080")
+
+
+def dashboard_token() -> str | None:
+    """The bearer token for that dashboard, None: it asks for none.
+
+    TICKSTREAM_DASHBOARD_TOKEN, or the first line of the file that TICKSTREAM_DASHBOARD_TOKEN_FILE names.
+    Raises InvalidInput when that file cannot be read.
+    """
+    text, file = (os.environ.get(f"TICKSTREAM_DASHBOARD_TOKEN{part}") for part in ("", "_FILE"))
+    return text or (first_line("TICKSTREAM_DASHBOARD_TOKEN_FILE", Path(file)) if file else None)
+
+
+def first_line(name: str, file: Path) -> str:
+    """The token in a file. `name`: what named the file. Raises InvalidInput."""
+    try:
+        token = file.read_text().partition("\n")[0].strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{name} {file}: it cannot be read ({error})") from error
+    if not token:
+        # An empty token would let everybody in who sends none worth the name.
+        raise InvalidInput(f"{name} {file}: its first line is empty; write the token there")
+    return token

@@ -130,9 +130,14 @@ class FakeCluster:
     def verdicts(self) -> VerdictTail:
         raise AssertionError("this test needs no verdicts")
 
-    def client(self, clock: Clock | None = None) -> Client:
+    def client(self, clock: Clock | None = None, **dashboard: str) -> Client:
+        """`dashboard`: address and token of one that is there."""
         return Client(
-            Settings("nowhere:9092"), client_id="c-1", clock=clock, connect=lambda _settings, _client_id: self
+            Settings("nowhere:9092"),
+            client_id="c-1",
+            clock=clock,
+            connect=lambda _settings, _client_id: self,
+            **dashboard,
         )
 
     def commands(self) -> list[Command]:

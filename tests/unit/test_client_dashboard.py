@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from tickstream.errors import DashboardUnavailable, InvalidInput
 from tickstream.ingest import Page, Row
 from tickstream.ingest.dashboard import Dashboard
 from tickstream.model import Phase, Receipt
+from tickstream.settings import dashboard_token
 
 ROW = {
     "task_id": "mail:1",
@@ -96,6 +98,38 @@ def test_a_bad_question_is_the_callers_and_a_broken_dashboard_is_not() -> None:
         Dashboard("http://board", Answering(500, {})).tasks({})
     with pytest.raises(DashboardUnavailable, match="no JSON"):
         Dashboard("http://board", Answering(200, b"<html>")).tasks({})
+
+
+def test_a_token_is_sent_and_a_refusal_says_where_one_may_stand() -> None:
+    transport = Answering(200, STAMPS)
+    Dashboard("http://board", transport, token="s3cret").queues()
+    Dashboard("http://board", transport).queues()
+    assert [request.headers.get("authorization") for request in transport.requests] == ["Bearer s3cret", None]
+    refusing = Answering(401, {"title": "Token needed"})
+    with pytest.raises(InvalidInput, match=r"asks for a token.*--token-file.*TICKSTREAM_DASHBOARD_TOKEN"):
+        Dashboard("http://board", refusing).queues()
+    with pytest.raises(InvalidInput, match="does not take this token"):
+        Dashboard("http://board", refusing, token="stale").queues()
+    with pytest.raises(InvalidInput, match="printable ASCII"):
+        Dashboard("http://board", refusing, token="schlüssel")
+
+
+def test_the_token_is_the_environments_unless_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("from a file\n")
+    monkeypatch.delenv("TICKSTREAM_DASHBOARD_TOKEN", raising=False)
+    monkeypatch.delenv("TICKSTREAM_DASHBOARD_TOKEN_FILE", raising=False)
+    assert dashboard_token() is None
+    monkeypatch.setenv("TICKSTREAM_DASHBOARD_TOKEN_FILE", str(file))
+    assert dashboard_token() == "from a file"
+    monkeypatch.setenv("TICKSTREAM_DASHBOARD_TOKEN", "itself")
+    assert dashboard_token() == "itself"
+    monkeypatch.delenv("TICKSTREAM_DASHBOARD_TOKEN")
+    monkeypatch.setenv("TICKSTREAM_DASHBOARD_TOKEN_FILE", str(tmp_path / "nothing"))
+    with pytest.raises(InvalidInput, match=r"TICKSTREAM_DASHBOARD_TOKEN_FILE .*nothing: it cannot be read"):
+        dashboard_token()
 
 
 def test_no_dashboard_names_the_address() -> None:

@@ -13,14 +13,13 @@ from typing import Annotated, Any
 
 import typer
 
-from tickstream.cli.options import Dashboard, Json
+from tickstream.cli.options import Dashboard, Json, TokenFile, dashboard_from
 from tickstream.cli.output import Output
 from tickstream.clock import SystemClock, iso_utc, moment_of
 from tickstream.errors import InvalidInput, MissingExtra
 from tickstream.ops.instants import parse_duration, parse_instant
 from tickstream.recurrence.zone_data import load_zone
 from tickstream.recurrence.zones import Zone
-from tickstream.settings import dashboard_url
 
 CalendarId = Annotated[str, typer.Option("--calendar", metavar="ID", help="Which calendar, as room-7.")]
 Since = Annotated[
@@ -43,6 +42,7 @@ def events(
     uid: Annotated[str | None, typer.Option(metavar="UID", help="Only this event.")] = None,
     zone: Clock = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """What takes place, by start; what wants the same time is marked, and what the clock did.
@@ -55,7 +55,9 @@ def events(
     answer: dict[str, Any] = {"cursor": ""}
     span = _span(since, until) | ({} if uid is None else {"uid": uid})
     while answer["cursor"] is not None:
-        answer = _ask("events", {"calendar": calendar, **span, "cursor": answer["cursor"]}, dashboard)
+        answer = _ask(
+            "events", {"calendar": calendar, **span, "cursor": answer["cursor"]}, dashboard, token_file
+        )
         found += answer["events"]
     clock = load_zone(zone or answer["zone"])
     lines = [_event_text(one, clock) for one in found]
@@ -73,6 +75,7 @@ def free(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Gaps.")] = 10,
     zone: Clock = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """The first gaps that are long enough, whole.
@@ -82,7 +85,9 @@ def free(
       tickstream calendar free --calendar room-7 --calendar anna --for 30m
     """
     filters = {"duration_ms": str(parse_duration(duration)), "limit": str(limit), **_span(since, until)}
-    answer = _ask("free", [*(("calendar", name) for name in calendars), *filters.items()], dashboard)
+    answer = _ask(
+        "free", [*(("calendar", name) for name in calendars), *filters.items()], dashboard, token_file
+    )
     clock = load_zone(zone)
     lines = [
         f"{_time(slot['start_ms'], clock)} to {_time(slot['end_ms'], clock)}  {_lasts(slot)}"
@@ -98,6 +103,7 @@ def conflicts(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Conflicts.")] = 100,
     zone: Clock = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """Every two occurrences that want the same time.
@@ -106,7 +112,9 @@ def conflicts(
     Example:
       tickstream calendar conflicts --calendar room-7 --to now+90d
     """
-    answer = _ask("conflicts", {"calendar": calendar, "limit": str(limit), **_span(since, until)}, dashboard)
+    answer = _ask(
+        "conflicts", {"calendar": calendar, "limit": str(limit), **_span(since, until)}, dashboard, token_file
+    )
     clock = load_zone(zone)
     lines = [
         f"{_time(of['start_ms'], clock)} to {_time(of['end_ms'], clock)}  "
@@ -124,6 +132,7 @@ def export(
         Path | None, typer.Argument(metavar="[FILE]", dir_okay=False, help="Where it goes; default: stdout.")
     ] = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """Write all events of a calendar as an iCalendar file.
@@ -137,11 +146,10 @@ def export(
     except ModuleNotFoundError as error:
         raise MissingExtra("exporting iCalendar files", "calendar") from error
     from tickstream.ingest.agenda import CalendarReader
-    from tickstream.ingest.dashboard import Dashboard as Http
 
     if json and file is None:
         raise InvalidInput("--json needs FILE: without it, stdout is the calendar itself")
-    http = Http(dashboard or dashboard_url())
+    http = dashboard_from(dashboard, token_file)
     stored = CalendarReader(calendar, lambda: http).stored()
     if not stored:
         raise InvalidInput(f"calendar {calendar!r} has no events: tickstream calendar import puts some there")
@@ -156,11 +164,12 @@ def export(
 
 
 def _ask(
-    what: str, filters: Mapping[str, str] | list[tuple[str, str]], dashboard: str | None
+    what: str,
+    filters: Mapping[str, str] | list[tuple[str, str]],
+    dashboard: str | None,
+    token_file: Path | None,
 ) -> dict[str, Any]:
-    from tickstream.ingest import dashboard as http
-
-    return http.Dashboard(dashboard or dashboard_url()).ask(what, filters)
+    return dashboard_from(dashboard, token_file).ask(what, filters)
 
 
 def _span(since: str, until: str | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ from tickstream.cli.options import Json
 from tickstream.cli.output import Output
 from tickstream.cli.running import stop_on_signals
 from tickstream.errors import InvalidInput
+from tickstream.settings import first_line
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -55,7 +56,12 @@ def run(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="The file whose first line is that token."),
+        typer.Option(
+            envvar="TICKSTREAM_DASHBOARD_TOKEN_FILE",
+            metavar="FILE",
+            dir_okay=False,
+            help="The file whose first line is that token.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -90,11 +96,4 @@ def _token(text: str | None, file: Path | None) -> str | None:
         return text
     if text is not None:
         raise InvalidInput("--token and --token-file: give one of them")
-    try:
-        token = file.read_text().partition("\n")[0].strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--token-file {file}: it cannot be read ({error})") from error
-    if not token:
-        # An empty token would let everybody in who sends none worth the name.
-        raise InvalidInput(f"--token-file {file}: its first line is empty; write the token there")
-    return token
+    return first_line("--token-file", file)

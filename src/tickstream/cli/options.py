@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from tickstream.settings import Settings
+from tickstream.settings import Settings, dashboard_token, dashboard_url, first_line
+
+if TYPE_CHECKING:
+    from tickstream.ingest.dashboard import Dashboard as Reader
 
 _CONNECTION = "Connection"
 
@@ -39,6 +42,16 @@ Dashboard: TypeAlias = Annotated[
         "--dashboard",
         metavar="URL",
         help="The dashboard that answers. (environment: TICKSTREAM_DASHBOARD; default http://127.0.0.1:8080)",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+TokenFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        dir_okay=False,
+        help="The file whose first line is the dashboard's token. (environment: TICKSTREAM_DASHBOARD_TOKEN_FILE, or the token itself in TICKSTREAM_DASHBOARD_TOKEN)",
         rich_help_panel=_CONNECTION,
     ),
 ]
@@ -74,3 +87,11 @@ def settings_from(bootstrap: str | None, prefix: str | None) -> Settings:
     """The settings of this call: its options, else the environment. Raises InvalidInput without an address."""
     given = {"TICKSTREAM_BOOTSTRAP": bootstrap, "TICKSTREAM_PREFIX": prefix}
     return Settings.from_env({**os.environ, **{name: value for name, value in given.items() if value}})
+
+
+def dashboard_from(url: str | None, token_file: Path | None) -> Reader:
+    """Who answers this call's questions: by its options, else the environment. Raises InvalidInput."""
+    from tickstream.ingest.dashboard import Dashboard as Reader
+
+    token = dashboard_token() if token_file is None else first_line("--token-file", token_file)
+    return Reader(url or dashboard_url(), token=token)

@@ -6,15 +6,15 @@ Only printing here; what is answered is the API's (projection/). Lists of tasks:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tickstream.cli.options import Dashboard, Json
+from tickstream.cli.options import Dashboard, Json, TokenFile, dashboard_from
 from tickstream.cli.output import Output
 from tickstream.clock import SystemClock, iso_utc
 from tickstream.ops.instants import parse_instant
-from tickstream.settings import dashboard_url
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -43,6 +43,7 @@ def running(
     handler: Handler = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Rows.")] = 100,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """What is out, and who holds it: with the age of its lease, oldest first.
@@ -52,7 +53,7 @@ def running(
       tickstream query running --queue mail
     """
     filters = {"state": state, "queue": queue, "handler": handler, "limit": str(limit)}
-    answer = _ask("running", filters, dashboard)
+    answer = _ask("running", filters, dashboard, token_file)
     _tell(answer, json, [_run_text(row) for row in answer["rows"]])
 
 
@@ -63,6 +64,7 @@ def failures(
     queue: Queue = None,
     handler: Handler = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """What was given up on in the last day, by handler and error, with the line that lists each group.
@@ -71,7 +73,9 @@ def failures(
     Example:
       tickstream query failures --from now-1h
     """
-    answer = _ask("failures", _window(since, until) | {"queue": queue, "handler": handler}, dashboard)
+    answer = _ask(
+        "failures", _window(since, until) | {"queue": queue, "handler": handler}, dashboard, token_file
+    )
     _tell(
         answer,
         json,
@@ -89,6 +93,7 @@ def failures(
 def forecast(
     horizon: Annotated[str, typer.Option(metavar="hour|day|week", help="How far it looks.")] = "hour",
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """The load to come, by period, and the seconds with the most tasks.
@@ -97,7 +102,7 @@ def forecast(
     Example:
       tickstream query forecast --horizon day
     """
-    answer = _ask("forecast", {"horizon": horizon}, dashboard)
+    answer = _ask("forecast", {"horizon": horizon}, dashboard, token_file)
     periods = [f"{iso_utc(p['start_ms'])}  {p['count']:>9}" for p in answer["periods"]]
     worst = [f"{iso_utc(s['start_ms'])}  {s['count']:>9} in that second" for s in answer["worst_seconds"]]
     _tell(answer, json, [*periods, *worst, f"{answer['total']} in all"])
@@ -108,6 +113,7 @@ def lateness(
     since: Since = None,
     until: Until = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """How late runs started in the last hour, and where that arises.
@@ -116,7 +122,7 @@ def lateness(
     Example:
       tickstream query lateness --from now-6h
     """
-    answer = _ask("lateness", _window(since, until), dashboard)
+    answer = _ask("lateness", _window(since, until), dashboard, token_file)
     _tell(
         answer,
         json,
@@ -128,14 +134,14 @@ def lateness(
 
 
 @app.command()
-def queues(dashboard: Dashboard = None, json: Json = False) -> None:
+def queues(dashboard: Dashboard = None, token_file: TokenFile = None, json: Json = False) -> None:
     """Each queue: what waits, what is late, what is out, and who works on it.
 
     \b
     Example:
       tickstream query queues
     """
-    answer = _ask("queues", {}, dashboard)
+    answer = _ask("queues", {}, dashboard, token_file)
     _tell(
         answer,
         json,
@@ -150,14 +156,14 @@ def queues(dashboard: Dashboard = None, json: Json = False) -> None:
 
 
 @app.command()
-def cluster(dashboard: Dashboard = None, json: Json = False) -> None:
+def cluster(dashboard: Dashboard = None, token_file: TokenFile = None, json: Json = False) -> None:
     """Lanes and buckets, who owns them, and how far they are.
 
     \b
     Example:
       tickstream query cluster
     """
-    answer = _ask("cluster", {}, dashboard)
+    answer = _ask("cluster", {}, dashboard, token_file)
     lanes = [
         f"lane {lane['lane']:<4} {lane['owner'] or 'nobody'}"
         + (" (no longer in the group)" if lane["member"] is False else "")
@@ -178,6 +184,7 @@ def changes(
     since: Since = None,
     until: Until = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """Take-overs, new zone data, new layouts and rebuilds of the last day, latest first.
@@ -186,15 +193,15 @@ def changes(
     Example:
       tickstream query changes --from now-10m
     """
-    answer = _ask("changes", _window(since, until), dashboard)
+    answer = _ask("changes", _window(since, until), dashboard, token_file)
     _tell(answer, json, [_change_text(change) for change in answer["changes"]])
 
 
-def _ask(what: str, filters: Mapping[str, str | None], dashboard: str | None) -> dict[str, Any]:
-    from tickstream.ingest import dashboard as http
-
+def _ask(
+    what: str, filters: Mapping[str, str | None], dashboard: str | None, token_file: Path | None
+) -> dict[str, Any]:
     given = {name: text for name, text in filters.items() if text is not None}
-    return http.Dashboard(dashboard or dashboard_url()).ask(what, given)
+    return dashboard_from(dashboard, token_file).ask(what, given)
 
 
 def _window(since: str | None, until: str | None) -> dict[str, str | None]:

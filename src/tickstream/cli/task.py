@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from tickstream.cli import backfill, recurring, standing
 from tickstream.cli.attendance import attendance
-from tickstream.cli.options import Bootstrap, Dashboard, Json, Prefix, TaskId, Wait, settings_from
+from tickstream.cli.options import (
+    Bootstrap,
+    Dashboard,
+    Json,
+    Prefix,
+    TaskId,
+    TokenFile,
+    Wait,
+    dashboard_from,
+    settings_from,
+)
 from tickstream.cli.output import Output
+from tickstream.cli.rows import age, row_text, row_value, task_text
 from tickstream.cli.terms import Attempts, Backoff, Lead, Lease, LimitKey, Timeout, retry_of, seconds
-from tickstream.clock import SystemClock, iso_utc
+from tickstream.clock import SystemClock
 from tickstream.errors import InvalidInput
 from tickstream.ops.instants import parse_instant
-from tickstream.settings import dashboard_url
 
 if TYPE_CHECKING:
-    from tickstream.ingest.dashboard import Row
     from tickstream.ingest.request import ScheduleRequest
     from tickstream.model import Receipt
     from tickstream.ops.load import Loading
@@ -238,28 +246,32 @@ def load(
 
 
 @app.command()
-def show(task_id: TaskId, after: After = None, dashboard: Dashboard = None, json: Json = False) -> None:
+def show(
+    task_id: TaskId,
+    after: After = None,
+    dashboard: Dashboard = None,
+    token_file: TokenFile = None,
+    json: Json = False,
+) -> None:
     """Show one task and its occurrences, as a dashboard knows them; exit code 1 when there is no such task.
 
     \b
     Example:
       tickstream task show hello:1
     """
-    from tickstream.ingest import dashboard as http
-
-    reader = http.Dashboard(dashboard or dashboard_url())
+    reader = dashboard_from(dashboard, token_file)
     answer = reader.task(task_id, after=_receipts(after), wait_ms=_AFTER_WAIT_MS if after else 0)
     value = {
         "task": answer.task,
-        "occurrences": [_row_value(row) for row in answer.occurrences],
+        "occurrences": [row_value(row) for row in answer.occurrences],
         "as_of": answer.as_of,
         "staleness_ms": answer.staleness_ms,
     }
     if answer.task is None:
         text = f"there is no task {task_id!r}"
     else:
-        text = "\n".join([_task_text(answer.task), *map(_row_text, answer.occurrences)])
-    Output(json).result(value, f"{text}\n{_age(answer.as_of, answer.staleness_ms)}")
+        text = "\n".join([task_text(answer.task), *map(row_text, answer.occurrences)])
+    Output(json).result(value, f"{text}\n{age(answer.as_of, answer.staleness_ms)}")
     if answer.task is None:
         raise typer.Exit(1)
 
@@ -298,6 +310,7 @@ def list_tasks(
     ] = None,
     after: After = None,
     dashboard: Dashboard = None,
+    token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
     """List occurrences by their instant, as a dashboard knows them.
@@ -307,8 +320,6 @@ def list_tasks(
       tickstream task list --from now-1h --to now+1h
       tickstream task list --state dead --label region=eu --json
     """
-    from tickstream.ingest import dashboard as http
-
     now_ms = SystemClock().wall_ms()
     filters = {
         "start": None if since is None else str(parse_instant(since, now_ms)),
@@ -326,12 +337,12 @@ def list_tasks(
         "cursor": cursor,
     }
     given = {name: text for name, text in filters.items() if text is not None}
-    reader = http.Dashboard(dashboard or dashboard_url())
+    reader = dashboard_from(dashboard, token_file)
     page = reader.tasks(given, after=_receipts(after), wait_ms=_AFTER_WAIT_MS if after else 0)
-    value = {**page._asdict(), "rows": [_row_value(row) for row in page.rows]}
-    lines = [_row_text(row) for row in page.rows] or ["nothing there"]
+    value = {**page._asdict(), "rows": [row_value(row) for row in page.rows]}
+    lines = [row_text(row) for row in page.rows] or ["nothing there"]
     lines += [f"more with: --cursor {page.cursor}"] if page.cursor else []
-    lines.append(_age(page.as_of, page.staleness_ms))
+    lines.append(age(page.as_of, page.staleness_ms))
     Output(json).result(value, "\n".join(lines))
 
 
@@ -364,34 +375,3 @@ def _receipts(texts: list[str] | None) -> list[Receipt]:
         return [Receipt.parse(text) for text in texts or ()]
     except ValueError as error:
         raise InvalidInput(str(error)) from None
-
-
-def _row_value(row: Row) -> dict[str, Any]:
-    return {**row._asdict(), "state": row.state.value}
-
-
-def _row_text(row: Row) -> str:
-    run = f"attempt {row.attempt} on {row.worker}" if row.worker and row.retry_at_ms is None else ""
-    late = "" if row.started_ms is None else f"started {row.started_ms - row.occurrence_ts} ms after"
-    next_try = "" if row.retry_at_ms is None else f"attempt {row.attempt} at {iso_utc(row.retry_at_ms)}"
-    parts = (
-        iso_utc(row.occurrence_ts),
-        f"{row.state.value:<10}",
-        f"{row.queue:<10}",
-        f"{row.handler:<12}",
-        row.task_id,
-        run,
-        late,
-        next_try,
-        row.error or "",
-    )
-    return "  ".join(part for part in parts if part)
-
-
-def _task_text(task: Mapping[str, Any]) -> str:
-    labels = " ".join(f"{key}={value}" for key, value in task["labels"].items())
-    return f"{task['task_id']}: {task['state']}, queue {task['queue']}, handler {task['handler']}  {labels}".rstrip()
-
-
-def _age(as_of_ms: int, staleness_ms: int) -> str:
-    return f"as of {iso_utc(as_of_ms)}, {staleness_ms} ms behind"

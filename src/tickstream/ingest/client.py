@@ -67,17 +67,20 @@ class Client(Reading):
         bootstrap: str | None = None,
         prefix: str | None = None,
         dashboard: str | None = None,
+        dashboard_token: str | None = None,
         client_id: str | None = None,
         clock: Clock | None = None,
         connect: Callable[[Settings, str], Connection] = connect_kafka,
     ) -> None:
         """Connect to the brokers at `bootstrap`, or else those of TICKSTREAM_BOOTSTRAP.
 
-        `dashboard`: address for `get` and `query`, else TICKSTREAM_DASHBOARD. `client_id`: shown in
-        logs and on every command; by default a random one. Raises BrokerUnavailable within 5 s
+        `dashboard`: address for `get` and `query`, else TICKSTREAM_DASHBOARD. `dashboard_token`: what
+        it asks for, else TICKSTREAM_DASHBOARD_TOKEN or the first line of the file named by
+        TICKSTREAM_DASHBOARD_TOKEN_FILE. `client_id`: shown in logs and on every command; by default
+        a random one. Raises BrokerUnavailable within 5 s
         when no broker answers, LayoutMismatch when the topics are missing or disagree.
         """
-        super().__init__(dashboard)
+        super().__init__(dashboard, dashboard_token)
         self._settings = chosen(settings, bootstrap, prefix)
         self.client_id = client_id or f"client-{os.urandom(6).hex()}"
         self._clock = clock or SystemClock()

@@ -77,10 +77,21 @@ class TaskView(NamedTuple):
 class Dashboard:
     """A dashboard's read-only HTTP API. Owns its connections."""
 
-    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
-        """`transport` replaces the network (tests)."""
+    def __init__(
+        self, url: str, transport: httpx.BaseTransport | None = None, *, token: str | None = None
+    ) -> None:
+        """`token`: what a dashboard with --token-file asks for. `transport` replaces the network (tests).
+
+        Raises InvalidInput.
+        """
         self._url = url.rstrip("/")
-        self._http = httpx.Client(base_url=self._url, transport=transport)
+        if token is not None and not (token.isascii() and token.isprintable()):
+            raise InvalidInput(
+                "the dashboard's token: no HTTP header can carry it; only printable ASCII may be in it"
+            )
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._asked_with_token = token is not None
+        self._http = httpx.Client(base_url=self._url, transport=transport, headers=headers)
 
     def task(self, task_id: str, *, after: Sequence[Receipt] = (), wait_ms: int = 0) -> TaskView:
         """One task. Raises DashboardUnavailable, InvalidInput."""
@@ -174,6 +185,8 @@ class Dashboard:
             ) from error
         if response.is_success:
             return answer
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            raise InvalidInput(self._refused())
         said = (
             f"{self._url}{path}: {response.status_code} {answer.get('detail') or answer.get('title') or ''}"
         )
@@ -182,6 +195,17 @@ class Dashboard:
                 f"{said} (staleness_ms={answer.get('staleness_ms')}, position={answer.get('position')})"
             )
         raise InvalidInput(said) if response.is_client_error else DashboardUnavailable(said)
+
+    def _refused(self) -> str:
+        if self._asked_with_token:
+            return (
+                f"{self._url} does not take this token; "
+                "it must be the first line of the file that its --token-file names"
+            )
+        return (
+            f"{self._url} asks for a token: name the file that holds it with --token-file or "
+            "TICKSTREAM_DASHBOARD_TOKEN_FILE, or put it into TICKSTREAM_DASHBOARD_TOKEN or dashboard_token="
+        )
 
 
 def _reading(after: Sequence[Receipt], wait_ms: int) -> list[tuple[str, str]]:

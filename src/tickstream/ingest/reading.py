@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tickstream.ingest.dashboard import Dashboard, Page, TaskView, bound_of, receipts_of
 from tickstream.model import Phase, Receipt
-from tickstream.settings import dashboard_url
+from tickstream.settings import dashboard_token, dashboard_url
 
 if TYPE_CHECKING:
     from tickstream.ingest.agenda import FreeBusy
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class Reading:
     """Asks a dashboard, from the first question on. Thread-safe."""
 
-    def __init__(self, dashboard: str | None) -> None:
-        """`dashboard`: its address, else TICKSTREAM_DASHBOARD."""
+    def __init__(self, dashboard: str | None, token: str | None = None) -> None:
+        """`dashboard`: its address, else TICKSTREAM_DASHBOARD. `token`: else the environment's."""
         self._dashboard_url: Final = dashboard
+        self._token: Final = token
         self._dashboard: Dashboard | None = None
         self._opening: Final = threading.Lock()
 
@@ -90,7 +91,9 @@ class Reading:
         """All that a dashboard answers: `client.dashboard.failures()`, `.running()`, `.forecast()`, …"""
         with self._opening:
             if self._dashboard is None:
-                self._dashboard = Dashboard(self._dashboard_url or dashboard_url())
+                self._dashboard = Dashboard(
+                    self._dashboard_url or dashboard_url(), token=self._token or dashboard_token()
+                )
             return self._dashboard
 
     def close_dashboard(self) -> None:
