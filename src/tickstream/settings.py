@@ -118,13 +118,14 @@ def dashboard_url() -> str:
     return os.environ.get("TICKSTREAM_DASHBOARD", "http://127.0.0.1:8080")
 
 
-def dashboard_token() -> str | None:
+def dashboard_token(environ: Mapping[str, str] | None = None) -> str | None:
     """The bearer token for that dashboard, None: it asks for none.
 
     TICKSTREAM_DASHBOARD_TOKEN, or the first line of the file that TICKSTREAM_DASHBOARD_TOKEN_FILE names.
     Raises InvalidInput when that file cannot be read.
     """
-    text, file = (os.environ.get(f"TICKSTREAM_DASHBOARD_TOKEN{part}") for part in ("", "_FILE"))
+    env = os.environ if environ is None else environ
+    text, file = (env.get(f"TICKSTREAM_DASHBOARD_TOKEN{part}") for part in ("", "_FILE"))
     return text or (first_line("TICKSTREAM_DASHBOARD_TOKEN_FILE", Path(file)) if file else None)
 
 

@@ -126,6 +126,7 @@ def test_the_token_is_the_environments_unless_it_is_given(
     assert dashboard_token() == "from a file"
     monkeypatch.setenv("TICKSTREAM_DASHBOARD_TOKEN", "itself")
     assert dashboard_token() == "itself"
+    assert dashboard_token({"TICKSTREAM_DASHBOARD_TOKEN": "another environment's"}) == "another environment's"
     monkeypatch.delenv("TICKSTREAM_DASHBOARD_TOKEN")
     monkeypatch.setenv("TICKSTREAM_DASHBOARD_TOKEN_FILE", str(tmp_path / "nothing"))
     with pytest.raises(InvalidInput, match=r"TICKSTREAM_DASHBOARD_TOKEN_FILE .*nothing: it cannot be read"):

@@ -38,6 +38,21 @@ def row_text(row: Row) -> str:
     return "  ".join(part for part in parts if part)
 
 
+def attempt_text(attempt: Mapping[str, Any]) -> str:
+    """A line for people."""
+    due, started, ended = (attempt[name] for name in ("occurrence_ts", "started_ms", "ended_ms"))
+    parts = (
+        iso_utc(due),
+        f"attempt {attempt['attempt']}",
+        attempt["state"].replace("_", " "),
+        f"on {attempt['worker']}" if attempt["worker"] else "",
+        "" if started is None else f"started {started - due} ms after",
+        "" if ended is None else f"ended {ended - due} ms after",
+        attempt["error"] or attempt["result"],
+    )
+    return "  ".join(part for part in parts if part)
+
+
 def task_text(task: Mapping[str, Any]) -> str:
     """A line for people."""
     labels = " ".join(f"{key}={value}" for key, value in task["labels"].items())

@@ -23,7 +23,7 @@ from tickstream.cli.options import (
     settings_from,
 )
 from tickstream.cli.output import Output
-from tickstream.cli.rows import age, row_text, row_value, task_text
+from tickstream.cli.rows import age, attempt_text, row_text, row_value, task_text
 from tickstream.cli.terms import Attempts, Backoff, Lead, Lease, LimitKey, Timeout, retry_of, seconds
 from tickstream.clock import SystemClock
 from tickstream.errors import InvalidInput
@@ -253,7 +253,7 @@ def show(
     token_file: TokenFile = None,
     json: Json = False,
 ) -> None:
-    """Show one task and its occurrences, as a dashboard knows them; exit code 1 when there is no such task.
+    """Show one task, its occurrences and every attempt, as a dashboard knows them; exit code 1 when there is no such task.
 
     \b
     Example:
@@ -264,13 +264,15 @@ def show(
     value = {
         "task": answer.task,
         "occurrences": [row_value(row) for row in answer.occurrences],
+        "attempts": answer.attempts,
         "as_of": answer.as_of,
         "staleness_ms": answer.staleness_ms,
     }
     if answer.task is None:
         text = f"there is no task {task_id!r}"
     else:
-        text = "\n".join([task_text(answer.task), *map(row_text, answer.occurrences)])
+        lines = [task_text(answer.task), *map(row_text, answer.occurrences)]
+        text = "\n".join([*lines, *map(attempt_text, answer.attempts)])
     Output(json).result(value, f"{text}\n{age(answer.as_of, answer.staleness_ms)}")
     if answer.task is None:
         raise typer.Exit(1)

@@ -32,7 +32,7 @@ from tickstream.ops.dev_broker import create_topics, kafka_runtime
 from tickstream.ops.journal import JournalWriter
 from tickstream.ops.load import TaskFile
 from tickstream.ops.task_file import TaskLine
-from tickstream.settings import Settings
+from tickstream.settings import Settings, dashboard_token
 from tickstream.topics import TopicNames
 
 TASKS: Final = "tasks.jsonl"
@@ -192,7 +192,7 @@ class Demo:
         with (
             JournalWriter(path) as journal,
             Client(stage.settings) as client,
-            Watch(cast.url) as watch,
+            Watch(cast.url, dashboard_token(stage.environ)) as watch,
             Changes(plan, client, journal, self.clock) as changes,
         ):
             self._until_the_end(cast, watch, changes, journal, [t.run_at_ms for t in tasks], began_s)

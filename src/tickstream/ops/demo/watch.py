@@ -44,8 +44,9 @@ class Seen(NamedTuple):
 class Watch:
     """Asks one dashboard; owns the connection."""
 
-    def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=_TIMEOUT_S)
+    def __init__(self, url: str, token: str | None = None) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=url, timeout=_TIMEOUT_S, headers=headers)
 
     def look(self) -> Seen | None:
         """What it says now; None when it does not answer (it may be busy, the demo goes on)."""
