@@ -1,7 +1,8 @@
-"""What a line says of an attempt."""
+"""What a line says of an attempt, and of what a terminal must not be told."""
 
 import pytest
 
+from tickstream.cli.output import Output
 from tickstream.cli.rows import attempt_text
 
 FAILED = {
@@ -37,3 +38,10 @@ LOST = {
 )
 def test_an_attempt_says_where_it_ran_and_how_it_ended(attempt: dict[str, object], says: str) -> None:
     assert attempt_text(attempt) == f"2026-03-10T12:00:35.000Z  {says}"
+
+
+def test_hostile_text_stays_text_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).result({}, "mail:\x1b[2J\r\x9b\u202eü\tx\nnext")
+    assert capsys.readouterr().out == "mail:\\x1b[2J\\r\\x9b\\u202eü\tx\nnext\n"
+    Output(as_json=False).event({"event": "note", "at_ms": 0, "reason": "\x07"})
+    assert capsys.readouterr().out == "00:00:00.000 note reason=\\x07\n"

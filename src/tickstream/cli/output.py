@@ -9,11 +9,19 @@ import json
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from tickstream.clock import Clock, SystemClock, iso_utc
 
 _SYSTEM_CLOCK = SystemClock()
+_CONTROLS: Final = {
+    code: chr(code).encode("unicode_escape").decode()
+    for first, last in ((0, 0x1F), (0x7F, 0x9F), (0x200E, 0x200F), (0x202A, 0x202E), (0x2066, 0x2069))
+    for code in range(first, last + 1)
+    if chr(code) not in "\t\n"
+}
+"""Ids and errors are whatever a producer wrote: on a terminal they must not
+move the cursor, recolour it or turn the direction of what stands beside them."""
 
 
 class Output:
@@ -30,16 +38,20 @@ class Output:
         `at_ms` is added when the event has none.
         """
         stamped = {"event": event["event"], "at_ms": event.get("at_ms", self._clock.wall_ms()), **event}
-        self._write(json.dumps(stamped, default=str) if self.as_json else _sentence(stamped))
+        self._write(json.dumps(stamped, default=str) if self.as_json else _shown(_sentence(stamped)))
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
         """The answer of a command: `value` as a JSON line, or `text`."""
-        self._write(json.dumps(value, default=str) if self.as_json else text)
+        self._write(json.dumps(value, default=str) if self.as_json else _shown(text))
 
     def _write(self, line: str) -> None:
         with self._lock:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
+
+
+def _shown(text: str) -> str:
+    return text.translate(_CONTROLS)
 
 
 def _sentence(event: Mapping[str, Any]) -> str:
