@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.rig import Rig
-from tickstream.ingest import Client
+from tickstream.ingest import AsyncClient, Client
 from tickstream.model import Verdict, VerdictKind
+from tickstream.settings import Settings
 
 PRODUCERS, SLOTS, AT_ONCE = 8, 1_000, 8
 SLOT = timedelta(minutes=15)
@@ -30,6 +32,15 @@ def book(client: Client, producer: int, slot: int) -> Verdict:
         payload=b"",
         summary="race",
     )
+
+
+async def race(settings: Settings, slot: int) -> list[str]:
+    """Two coroutines ask for one slot; their verdicts."""
+    async with AsyncClient(settings) as client:
+        room = client.calendar("room-7", zone="Europe/Berlin", timeout=timedelta(seconds=30))
+        start = FIRST + slot * 2 * SLOT
+        asked = (room.add(f"awaited-{n}", start, duration=SLOT) for n in range(2))
+        return [verdict.kind.value for verdict in await asyncio.gather(*asked)]
 
 
 @pytest.mark.timeout(300)
@@ -71,6 +82,8 @@ def test_a_new_owner_with_an_empty_store_knows_what_is_taken(
             assert book(client, 0, 0).kind is VerdictKind.SCHEDULED
             assert book(client, 0, 1).kind is VerdictKind.SCHEDULED
             assert client.calendar("room-7").remove("0-1").kind is VerdictKind.CANCELLED
+            raced = asyncio.run(race(rig.settings, 2))
+            assert sorted(raced) == ["CONFLICT", "SCHEDULED"]
             first.kill()
             rig.wait_active(rig.dispatcher("second"))
             refused = book(client, 1, 0)

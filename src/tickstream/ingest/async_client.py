@@ -20,7 +20,7 @@ from tickstream.errors import InvalidInput
 from tickstream.ingest.acknowledgements import Acknowledgements, Room
 from tickstream.ingest.backfill import MOST_BACKFILLED, Backfilled
 from tickstream.ingest.bulk import ItemResult
-from tickstream.ingest.client import CANCEL_TIMEOUT, Client
+from tickstream.ingest.client import CANCEL_TIMEOUT, FLUSH_S, Client
 from tickstream.ingest.connection import Connection, connect_kafka
 from tickstream.ingest.dashboard import Page, TaskView
 from tickstream.ingest.recurring import Recurring
@@ -29,6 +29,8 @@ from tickstream.model import Phase, Receipt, Verdict
 from tickstream.settings import Settings
 
 if TYPE_CHECKING:
+    from tickstream.ingest.agenda import FreeBusy
+    from tickstream.ingest.async_calendar import AsyncCalendar
     from tickstream.recurrence import Previewed
 
 P = ParamSpec("P")
@@ -150,6 +152,14 @@ class AsyncClient:
             timeout=timeout,
         )
 
+    def calendar(
+        self, calendar: str, *, zone: str = "UTC", timeout: timedelta = CANCEL_TIMEOUT
+    ) -> AsyncCalendar:
+        """As `Client.calendar`; its calls are awaited."""
+        from tickstream.ingest.async_calendar import AsyncCalendar
+
+        return AsyncCalendar(self._open()[0].calendar(calendar, zone=zone, timeout=timeout), self._in_thread)
+
     async def backfill(
         self,
         task_id: str,
@@ -237,11 +247,17 @@ class AsyncClient:
             wait_ms=wait_ms,
         )
 
+    async def free_busy(
+        self, calendars: Sequence[str], start: datetime | int, end: datetime | int
+    ) -> FreeBusy:
+        """As `Client.free_busy`."""
+        return await self._in_thread(self._open()[0].free_busy, calendars, start, end)
+
     # ----------------------------------------------------------------- life
 
-    async def flush(self) -> None:
+    async def flush(self, timeout: float = FLUSH_S) -> None:
         """As `Client.flush`."""
-        await self._in_thread(self._open()[0].flush)
+        await self._in_thread(self._open()[0].flush, timeout)
 
     async def __aenter__(self) -> Self:
         client = await self._in_thread(self._make)
