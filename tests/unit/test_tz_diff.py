@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cli import Cli
-from tests.zone_releases import ZONE, instant, python_zone, release
+from tests.zone_releases import ZONE, instant, python_zone, reckoning, release
 from tickstream import recurring
+from tickstream.calendar import Event, Length, Override, Status, admit
+from tickstream.calendar.recurring import recurrence_of
+from tickstream.calendar.stored import Booking, OnConflict, encode_booking
+from tickstream.calendar.turns import Turns
 from tickstream.codec import encode_command, encode_spec
 from tickstream.errors import InvalidInput
 from tickstream.ingest.changelog import Standing
@@ -36,7 +41,7 @@ from tickstream.ops.processes import tickstream_command
 from tickstream.ops.tz_diff import Coming, InZones, TaskMove, declared, standing, task_moves
 from tickstream.recurrence.stored import occurrences_of
 from tickstream.recurrence.zone_changes import Stretch, differences, zone_changes
-from tickstream.recurrence.zone_data import pinned, zone_data
+from tickstream.recurrence.zone_data import ZoneData, pinned, zone_data
 
 OLD: Final = release("2026a", "America/New_York")
 NEW: Final = release("2026b", "America/Bogota")
@@ -163,6 +168,72 @@ def test_tasks_are_picked_from_the_changelog_by_their_zone() -> None:
     assert found == Coming("moves", rule, None, pointer, NEVER)
 
 
+def event_of(**more: Any) -> tuple[str, Standing]:
+    """A weekly event at nine, whose next occurrence is that of the seventh of June by the older data."""
+    with reckoning() as use:
+        use(OLD)
+        length = Length(ms=3_600_000)
+        event = Event("standup", "2027-06-07T09:00:00", ZONE, length, "FREQ=WEEKLY;COUNT=4")
+        booking = Booking("room-7", ZONE, OnConflict.REJECT, admit(replace(event, **more), ZONE))
+        recurrence = recurrence_of(booking.expansion)
+        place = Turns(booking.expansion, None).after(JUNE * 1_000)
+        assert place is not None
+        local, fold = Turns(booking.expansion, None).shown(place.recurrence_ms)
+    extras = Extras(nominal_local=local, fold=fold, busy_until_ms=YEAR * 1_000)
+    state = TaskState(Rev(0, 0), place.recurrence_ms, NEVER, (), None, NEVER, (), extras=extras)
+    spec = _spec(Options(recurrence=recurrence, event=encode_booking(booking)))
+    return booking.task_id, Standing(spec, state)
+
+
+def moves_of(old: ZoneData, new: ZoneData, **more: Any) -> list[TaskMove]:
+    task_id, stands = event_of(**more)
+    assert stands.spec is not None
+    assert InZones([ZONE]).spec(task_id, encode_spec(stands.spec))
+    return task_moves(standing({task_id: stands}), zone_changes(old, new, JUNE, YEAR), old, new, YEAR * 1_000)
+
+
+def nine(like: str, day: int) -> int:
+    return instant(like, datetime(2027, 6, day, 9))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"rule": None},
+        {"overrides": (Override("2027-06-07T09:00:00", start="2027-06-07T15:00:00"),)},
+        {"overrides": (Override("2027-06-14T09:00:00", status=Status.CANCELLED),)},
+    ],
+)
+def test_a_calendars_event_moves(more: dict[str, Any]) -> None:
+    wall = "2027-06-07T09:00:00"
+    assert moves_of(OLD, NEW, **more) == [
+        TaskMove("{room-7}standup", ZONE, wall, nine("America/New_York", 7), nine("America/Bogota", 7), True)
+    ]
+
+
+def test_an_event_whose_zone_is_gone() -> None:
+    (found,) = moves_of(OLD, GONE)
+    assert (found.task_id, found.after_ms) == ("{room-7}standup", NEVER)
+
+
+def test_occurrences_called_off_are_not_told_where_later_ones_move() -> None:
+    """By the newer data there is no summer time: of the first Sundays April's would be the first that moves."""
+    more = {
+        "start": "2027-01-03T09:00:00",
+        "rule": "FREQ=MONTHLY;BYDAY=1SU;COUNT=8",
+        "overrides": (Override("2027-04-04T09:00:00", status=Status.CANCELLED),),
+    }
+    task_id, stands = event_of(**more)
+    tasks = standing({task_id: stands})
+    begin = JANUARY * 1_000
+    first = occurrences_of(tasks[0].recurrence, tasks[0].last, OLD).next_after(begin)
+    assert first is not None
+    changes = zone_changes(OLD, NEW, JANUARY, YEAR)
+    (found,) = task_moves([tasks[0]._replace(pointer=first)], changes, OLD, NEW, YEAR * 1_000)
+    assert (found.local, found.is_next) == ("2027-05-02T09:00:00", False)
+
+
 def _spec(options: Options, body: bytes = b"") -> TaskSpec:
     command = Command(bytes(16), Verb.SCHEDULE, "t", NEVER, "default", options, body)
     return TaskSpec(Rev(0, 0), encode_command(command))
@@ -231,7 +302,7 @@ def test_the_command_line(
     assert ran.out.splitlines() == [
         "tzdata 2026a -> 2026b: 1 zones differ",
         f"{ZONE}  2027-06-01T00:00:00Z to 2027-11-07T06:00:00Z  -04:00 -> -05:00",
-        "1 recurring tasks move",
+        "1 tasks and events move",
         f"nightly  {ZONE}  2027-06-01T02:30:00  2027-06-01T06:30:00Z -> 2027-06-01T07:30:00Z  next",
     ]
     value = json.loads(Cli(capsys)("tz", "diff", str(old), str(new), *window, "--json").out)

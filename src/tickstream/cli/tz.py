@@ -47,9 +47,9 @@ def diff(
     prefix: Prefix = None,
     json: Json = False,
 ) -> None:
-    """Show which zones two releases have at different times, and which recurring tasks that moves.
+    """Show which zones two releases have at different times, and which recurring tasks and events that moves.
 
-    With a broker (--bootstrap, or its environment variable) the tasks are those of the installation;
+    With a broker (--bootstrap, or its environment variable) they are those of the installation, with its calendars;
     with --file those that are declared. Of each its first occurrence that moves is shown: `next` is
     moved as soon as a dispatcher has the data, `later` is not placed yet. Nothing is changed.
 
@@ -80,7 +80,7 @@ def diff(
     lines = [f"tzdata {before.release} -> {after.release}: {len(changes)} zones differ"]
     lines += [line for change in changes for line in _zone_lines(change)]
     if moves is not None:
-        lines += [f"{len(moves)} recurring tasks move", *map(_move_line, moves)]
+        lines += [f"{len(moves)} tasks and events move", *map(_move_line, moves)]
     Output(json).result(value, "\n".join(lines))
 
 

@@ -1,4 +1,4 @@
-"""Which recurring tasks another release of the tz database moves, before a dispatcher has it.
+"""Which recurring tasks and events of calendars another release of the tz database moves, before a dispatcher has it.
 
 Pure, given the tasks as they stand or are declared; what a dispatcher then does is dispatcher/moving.py's.
 """
@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
+from tickstream.calendar.stored import decode_booking
+from tickstream.calendar.values import Event, Status
 from tickstream.clock import moment_of
 from tickstream.codec import decode_command, decode_spec
 from tickstream.errors import InvalidInput
@@ -25,7 +27,7 @@ _MOST_STEPS: Final = 2_000
 
 
 class Coming(NamedTuple):
-    """A recurring task, from its next occurrence on."""
+    """A recurring task, or a calendar's event or reminder, from its next occurrence on."""
 
     task_id: str
     recurrence: Recurrence
@@ -81,12 +83,27 @@ def standing(tasks: Mapping[str, Standing]) -> list[Coming]:
         if spec is None or state is None or state.next_occurrence_ts == NEVER:
             continue
         options = decode_command(spec.command).options
-        if options.recurrence is not None and not options.event:
-            extras = state.extras
-            pointer = Pointer(extras.nominal_local, extras.fold, state.next_occurrence_ts)
+        if options.recurrence is None:
+            continue
+        extras = state.extras
+        pointer = Pointer(extras.nominal_local, extras.fold, state.next_occurrence_ts)
+        if options.event:
+            event = decode_booking(options.event).event
+            # One that was moved by hand may come behind a later one: no floor says which had their turn.
+            found.append(Coming(task_id, _by_rule(event, options.recurrence), event.last, pointer, NEVER))
+        else:
             floor_ms = state.last_occurrence_ts
             found.append(Coming(task_id, options.recurrence, extras.last_local, pointer, floor_ms))
     return found
+
+
+def _by_rule(event: Event, recurrence: Recurrence) -> Recurrence:
+    """Where the event's rule has its occurrences: those changed by hand as they are named, not as older data had them."""
+    changed = {o.recurrence_id: o.status is Status.CANCELLED for o in event.overrides}
+    return recurrence._replace(
+        rdate=(*(a.start for a in event.rdate), *(name for name, off in changed.items() if not off)),
+        exdate=(*event.exdate, *(name for name, off in changed.items() if off)),
+    )
 
 
 def declared(tasks: Mapping[str, Recurrence], old: ZoneData, now_ms: int) -> list[Coming]:
