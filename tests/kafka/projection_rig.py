@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,17 +27,18 @@ DEADLINE_S = 30.0
 class ProjectionRig:
     """The logs of BUCKETS buckets, in Kafka and in memory."""
 
-    def __init__(self, bootstrap: str, prefix: str, data_dir: Path) -> None:
+    def __init__(self, bootstrap: str, prefix: str, data_dir: Path, *, replication: int = 1) -> None:
         self.settings = Settings(bootstrap, prefix)
         self.names = TopicNames(prefix)
         self.admin = Admin(self.settings)
         self.data_dir = data_dir
+        self._replication = replication
         self._cleanup = ExitStack()
         self.begin()
 
     def begin(self) -> None:
         """Create the topics and forget what was written."""
-        self.admin.create(topic_table(self.names, buckets=BUCKETS, lanes=1))
+        self.admin.create(topic_table(self.names, buckets=BUCKETS, lanes=1), replication=self._replication)
         self.logs = [LogWriter(bucket) for bucket in range(BUCKETS)]
         self._producer = transactional_producer(self.settings, f"{self.names.prefix}hand", LaneSettings())
         self._producer.init_transactions(20)
@@ -78,40 +79,13 @@ class ProjectionRig:
 
     # ------------------------------------------------------------------ following
 
-    @contextmanager
-    def projection(self, **options: Any) -> Iterator[list[Mapping[str, object]]]:
+    def projection(self, **options: Any) -> AbstractContextManager[list[Mapping[str, object]]]:
         """A projection in a thread; its events, of which `ready` has come."""
-        seen: list[Mapping[str, object]] = []
-        stop = threading.Event()
-        failed: list[BaseException] = []
+        return following(self.settings, self.data_dir, **options)
 
-        def run() -> None:
-            try:
-                run_projection(
-                    self.settings, data_dir=self.data_dir, events=seen.append, stop=stop, **options
-                )
-            except BaseException as error:
-                failed.append(error)
-                raise
-
-        thread = threading.Thread(target=run, name="projection")
-        thread.start()
-        try:
-            eventually(lambda: failed or any(event["event"] == "ready" for event in seen))
-            yield seen
-        finally:
-            stop.set()
-            thread.join(DEADLINE_S)
-        assert not failed
-
-    @contextmanager
-    def dashboard(self) -> Iterator[TestClient]:
+    def dashboard(self) -> AbstractContextManager[TestClient]:
         """The HTTP API on the projection's directory."""
-        with (
-            IndexReader(self.data_dir) as reader,
-            TestClient(create_app(reader), base_url="http://localhost") as client,
-        ):
-            yield client
+        return asked(self.data_dir)
 
     def all_rows(self, client: TestClient, **query: Any) -> list[dict[str, Any]]:
         """All rows that the API gives, page by page, having waited for the last command of each bucket."""
@@ -128,6 +102,41 @@ class ProjectionRig:
 
     def _receipts(self) -> list[str]:
         return [self.applied(log.bucket) for log in self.logs if log.commands]
+
+
+@contextmanager
+def following(settings: Settings, data_dir: Path, **options: Any) -> Iterator[list[Mapping[str, object]]]:
+    """A projection in a thread; its events, of which `ready` has come."""
+    seen: list[Mapping[str, object]] = []
+    stop = threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            run_projection(settings, data_dir=data_dir, events=seen.append, stop=stop, **options)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    thread = threading.Thread(target=run, name="projection")
+    thread.start()
+    try:
+        eventually(lambda: failed or any(event["event"] == "ready" for event in seen))
+        yield seen
+    finally:
+        stop.set()
+        thread.join(DEADLINE_S)
+    assert not failed
+
+
+@contextmanager
+def asked(data_dir: Path) -> Iterator[TestClient]:
+    """The HTTP API on a projection's directory."""
+    with (
+        IndexReader(data_dir) as reader,
+        TestClient(create_app(reader), base_url="http://localhost") as client,
+    ):
+        yield client
 
 
 def now_ms() -> int:

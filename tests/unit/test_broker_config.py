@@ -31,6 +31,15 @@ def test_three_nodes_keep_three_copies_and_need_two() -> None:
     assert made["node.id"] == "2"
 
 
+def test_three_nodes_stand_in_three_racks_and_one_in_none() -> None:
+    made = [properties(NodeConfig(node, THREE, DATA)) for node in (1, 2, 3)]
+    assert [node["broker.rack"] for node in made] == ["a", "b", "c"]
+    assert {node["replica.selector.class"] for node in made} == {
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    }
+    assert not {"broker.rack", "replica.selector.class"} & properties(NodeConfig(1, ONE, DATA)).keys()
+
+
 def test_a_node_listens_on_the_loopback_only() -> None:
     made = properties(NodeConfig(2, THREE, DATA))
     assert made["listeners"] == "PLAINTEXT://127.0.0.1:20002,CONTROLLER://127.0.0.1:20012"

@@ -9,8 +9,10 @@ import pytest
 
 from tickstream.cli.dashboard import run as run_dashboard
 from tickstream.cli.projection import parse_buckets
+from tickstream.cli.projection import run as run_projection
 from tickstream.errors import InvalidInput
-from tickstream.projection import server
+from tickstream.projection import server, service
+from tickstream.settings import Settings
 
 
 @pytest.fixture
@@ -55,6 +57,18 @@ def test_a_dashboard_has_an_index_or_shards(tmp_path: Path, served: list[dict[st
     assert (served[1]["data_dir"], served[1]["shards"]) == (Path("data/projection"), ())
     with pytest.raises(InvalidInput, match="not both"):
         start(data=tmp_path, shard=["http://one:8080"])
+
+
+@pytest.mark.parametrize(("rack", "kafka"), [("b", {"client.rack": "b"}), (None, {})])
+def test_a_projection_tells_the_brokers_its_rack(
+    monkeypatch: pytest.MonkeyPatch, rack: str | None, kafka: dict[str, str]
+) -> None:
+    told: list[Settings] = []
+    monkeypatch.setattr(service, "run_projection", lambda settings, **_: told.append(settings))
+    run_projection(
+        data=Path("unused"), buckets=None, retention="7d", rack=rack, bootstrap="b:1", prefix="t.", json=True
+    )
+    assert told == [Settings("b:1", "t.", kafka)]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,10 @@ from tickstream.errors import BrokerUnavailable
 
 HOST = "127.0.0.1"
 NODE_COUNTS = (1, 3)
+RACKS = ("a", "b", "c")
+"""The rack of each of three nodes, in the order of their ids."""
+
+_RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ def dev_properties(node_count: int) -> dict[str, str]:
     Replication follows production (3 copies, 2 in sync) as soon as there are three nodes.
     """
     replicas, in_sync = ("3", "2") if node_count == 3 else ("1", "1")
+    # A consumer that says where it is reads from the copy that is there.
+    nearby = {"replica.selector.class": _RACK_AWARE} if node_count == 3 else {}
     return {
+        **nearby,
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
         "offsets.topic.replication.factor": replicas,
@@ -90,6 +97,7 @@ def dev_properties(node_count: int) -> dict[str, str]:
 def properties(config: NodeConfig) -> dict[str, str]:
     """All settings of this node, in the order in which they are written."""
     address = config.address
+    rack = {"broker.rack": RACKS[config.cluster.index(address)]} if len(config.cluster) == 3 else {}
     voters = ",".join(f"{a.node_id}@{HOST}:{a.controller_port}" for a in config.cluster)
     return {
         "process.roles": "broker,controller",
@@ -101,6 +109,7 @@ def properties(config: NodeConfig) -> dict[str, str]:
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(config.log_dir),
+        **rack,
         **dev_properties(len(config.cluster)),
     }
 
