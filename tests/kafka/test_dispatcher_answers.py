@@ -1,27 +1,40 @@
-"""A real client and a real dispatcher: verdicts, re-sends, input that cannot be read."""
+"""A real client and a real dispatcher: verdicts, re-sends, input that cannot be read, metrics."""
 
 from __future__ import annotations
 
+import re
 import time
+import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.kafka.rig import BODY, Rig
 from tickstream import Client, Item, VerdictKind
 from tickstream.codec import decode_verdicts, encode_batch, encode_command
-from tickstream.model import DEFAULT_OPTIONS, Command, Verb, bucket_of
+from tickstream.model import DEFAULT_OPTIONS, NEVER, Command, Verb, bucket_of
+from tickstream.ops.processes import ManagedProcess
 
 WAIT = timedelta(seconds=20)
+METRICS_PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 @pytest.fixture(scope="module")
 def rig(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """One dispatcher for all of this module's tests: none of them disturbs it."""
+    """One installation for all of this module's tests: none of them disturbs it."""
     with Rig(broker, f"answers{time.time_ns()}.", tmp_path_factory.mktemp("data")) as rig:
-        rig.wait_active(rig.dispatcher("only"))
         yield rig
+
+
+@pytest.fixture(scope="module", autouse=True)
+def only(rig: Rig) -> ManagedProcess:
+    """And its one dispatcher."""
+    only = rig.dispatcher("only", options=("--health-port=0",))
+    rig.wait_active(only)
+    return only
 
 
 @pytest.fixture
@@ -93,3 +106,40 @@ def test_a_cancel_inside_an_import_meets_its_task_and_waits_for_little_of_it(
                 kinds.append(other.cancel(result.task_id, timeout=WAIT).kind)
     assert refused == 0
     assert kinds == [VerdictKind.CANCELLED] * 8
+
+
+def test_commands_sent_again_change_nothing_and_are_answered_alike(rig: Rig) -> None:
+    hour = time.time_ns() // 1_000_000 + 3_600_000
+    asked = [
+        (Verb.SCHEDULE, hour, VerdictKind.SCHEDULED),
+        (Verb.PAUSE, NEVER, VerdictKind.PAUSED),
+        (Verb.RESUME, NEVER, VerdictKind.RESUMED),
+        (Verb.RESCHEDULE, hour + 60_000, VerdictKind.REPLACED),
+        (Verb.TRIGGER, NEVER, VerdictKind.TRIGGERED),
+        (Verb.CANCEL, NEVER, VerdictKind.CANCELLED),
+    ]
+    ids = [b"again" + number.to_bytes(11, "big") for number in range(len(asked))]
+    commands = [
+        Command(id, verb, "again", when, "default", DEFAULT_OPTIONS, BODY)
+        for id, (verb, when, _) in zip(ids, asked, strict=True)
+    ]
+    # Each at once once more, and all of them after the last.
+    for command in [c for c in commands for _ in range(2)] + commands:
+        value = encode_batch("again", 0, [encode_command(command)])
+        rig.send_raw(rig.names.commands, bucket_of("again", rig.buckets), value)
+    rig.flush()
+    rig.wait_applied()
+    answers = [decode_verdicts(v) for *_, v in rig.read(rig.names.verdicts)]
+    told = [(v.command_id, v.kind) for a in answers if a.client_id == "again" for v in a.verdicts]
+    expected = [(id, kind) for id, (*_, kind) in zip(ids, asked, strict=True)]
+    assert told == [e for e in expected for _ in range(2)] + expected
+    assert [w.attempt for w in rig.work(at_least=1) if w.task_id == "again"] == [1]
+
+
+def test_every_documented_metric_is_served(rig: Rig, only: ManagedProcess) -> None:
+    port = next(e["port"] for e in only.events if e["event"] == "health")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        served = {s.name for f in text_string_to_metric_families(answer.read().decode()) for s in f.samples}
+    documented = set(re.findall(r"\| `(tickstream_dispatcher_\w+)`", METRICS_PAGE.read_text()))
+    assert len(documented) > 20
+    assert [name for name in documented if not {name, f"{name}_count"} & served] == []

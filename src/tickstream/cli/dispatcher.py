@@ -14,9 +14,11 @@ from tickstream.cli.exit_codes import UNAVAILABLE, WRONG_USAGE
 from tickstream.cli.options import Bootstrap, DataDir, Json, Prefix, SessionMs, settings_from
 from tickstream.cli.output import Output
 from tickstream.cli.running import collected_by_the_clock, stop_on_signals
-from tickstream.settings import LaneSettings, Settings
+from tickstream.settings import EngineSettings, LaneSettings, Settings
 
 _HEALTH = "Health"
+_LIMITS = "Limits of a transaction"
+_DEFAULT = LaneSettings()
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -54,13 +56,35 @@ def run(
             help="How long commands and reports are kept at least; applied and older, they are deleted.",
         ),
     ] = 86_400_000,
+    done_retention_ms: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="MS",
+            help="How long an ended task is remembered, to answer who asks for it again; 0: not at all.",
+        ),
+    ] = EngineSettings().done_retention_ms,
     no_restart: Annotated[bool, typer.Option("--no-restart", help="Leave a process that died dead.")] = False,
     batch_open_ms: Annotated[
         int,
         typer.Option(
-            min=0, help="How long a transaction that was begun for a command or report waits for more."
+            min=0,
+            help="How long a transaction that was begun for a command or report waits for more.",
+            rich_help_panel=_LIMITS,
         ),
-    ] = LaneSettings().batch_open_ms,
+    ] = _DEFAULT.batch_open_ms,
+    batch_records: Annotated[
+        int,
+        typer.Option(min=1, help="The most messages of commands and reports in it.", rich_help_panel=_LIMITS),
+    ] = _DEFAULT.batch_records,
+    due_page: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="The most timers of one bucket in it: a command waits for the pages of a spike under way.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = _DEFAULT.due_page,
     health_port: Annotated[
         int | None,
         typer.Option(
@@ -94,7 +118,14 @@ def run(
     settings = settings_from(bootstrap, prefix)
     output = Output(json)
     health = None if health_port is None else (health_host, health_port)
-    wanted = _Wanted(data, session_ms, standby, keep_inputs_ms, batch_open_ms, health, kill_at)
+    lane = LaneSettings(
+        session_ms=session_ms,
+        input_window_ms=keep_inputs_ms,
+        batch_open_ms=batch_open_ms,
+        batch_records=batch_records,
+        due_page=due_page,
+    )
+    wanted = _Wanted(data, lane, EngineSettings(done_retention_ms), standby, health, kill_at)
     with stop_on_signals(supervised=index is not None) as stop:
         if processes == 1:
             _run_one(settings, wanted, index, output, stop)
@@ -108,10 +139,9 @@ class _Wanted:
     """What a process and each of its children is to be told."""
 
     data: Path
-    session_ms: int
+    lane: LaneSettings
+    engine: EngineSettings
     standby: Standby
-    keep_inputs_ms: int
-    batch_open_ms: int
     health: tuple[str, int] | None
     """Host and port of the health endpoints, of the first process."""
     kill_at: str
@@ -123,10 +153,13 @@ class _Wanted:
             *([f"--health-host={host}"] if self.health else []),
             *([f"--health-port={port and port + index}"] if self.health else []),
             f"--data={self.data}",
-            f"--session-ms={self.session_ms}",
+            f"--session-ms={self.lane.session_ms}",
             f"--standby={self.standby}",
-            f"--keep-inputs-ms={self.keep_inputs_ms}",
-            f"--batch-open-ms={self.batch_open_ms}",
+            f"--keep-inputs-ms={self.lane.input_window_ms}",
+            f"--done-retention-ms={self.engine.done_retention_ms}",
+            f"--batch-open-ms={self.lane.batch_open_ms}",
+            f"--batch-records={self.lane.batch_records}",
+            f"--due-page={self.lane.due_page}",
             *([f"--kill-at={self.kill_at}"] if self.kill_at else []),
         ]
 
@@ -141,11 +174,8 @@ def _run_one(
             settings,
             data_dir=wanted.data,
             index=index or 0,
-            lane=LaneSettings(
-                session_ms=wanted.session_ms,
-                input_window_ms=wanted.keep_inputs_ms,
-                batch_open_ms=wanted.batch_open_ms,
-            ),
+            engine=wanted.engine,
+            lane=wanted.lane,
             events=output.event,
             stop=stop,
             kill_at=wanted.kill_at,
