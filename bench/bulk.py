@@ -168,7 +168,9 @@ def fill_changelog(
 # --------------------------------------------------------------------------- a store
 
 
-def fill_store(settings: Settings, path: Path, timers: int, run_at: RunAt, *, now_ms: int) -> None:
+def fill_store(
+    settings: Settings, path: Path, timers: int, run_at: RunAt, *, now_ms: int, buckets: int = BUCKETS
+) -> None:
     """A store as one dispatcher would have it, with nothing of its timers in the changelog.
 
     A take-over trusts it: it says that it was read up to the start of the log.
@@ -176,7 +178,7 @@ def fill_store(settings: Settings, path: Path, timers: int, run_at: RunAt, *, no
     timers_id = Admin(settings).topic_ids([TopicNames(settings.prefix).timers])
     meta = BucketMeta(0, timers_id[TopicNames(settings.prefix).timers], now_ms, progress_of(settings))
     with TimerStore(path) as store:
-        tokens = [store.acquire(bucket) for bucket in range(BUCKETS)]
+        tokens = [store.acquire(bucket) for bucket in range(buckets)]
         waiting: dict[int, list[TaskChange]] = defaultdict(list)
 
         def write(bucket: int) -> None:
@@ -185,12 +187,12 @@ def fill_store(settings: Settings, path: Path, timers: int, run_at: RunAt, *, no
 
         for number in range(timers):
             spec, state = spec_and_state(number, run_at(number))
-            bucket = bucket_of_number(number)
+            bucket = bucket_of_number(number, buckets)
             waiting[bucket].append(
                 TaskChange(task_id(number), None, None, spec, state, encode_spec(spec), encode_state(state))
             )
             if len(waiting[bucket]) >= _STRETCH:
                 write(bucket)
-        for bucket in range(BUCKETS):
+        for bucket in range(buckets):
             write(bucket)
         store.flush()

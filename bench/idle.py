@@ -25,8 +25,17 @@ SECONDS: Final = 30.0
 _SETTLE_S: Final = 3.0
 _WEEK_MS: Final = 7 * 24 * 3_600_000
 _TIMERS: Final = 1_000
-_LAYOUTS: Final = {"dev": (BUCKETS, LANES), "production": (64, 16)}
-"""Buckets and lanes."""
+
+
+class Layout(NamedTuple):
+    """Into how much the topics are cut."""
+
+    buckets: int
+    lanes: int
+
+
+PRODUCTION: Final = Layout(64, 16)
+_LAYOUTS: Final = {"dev": Layout(BUCKETS, LANES), "production": PRODUCTION}
 
 
 class Quiet(NamedTuple):

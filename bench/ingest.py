@@ -27,7 +27,7 @@ _MODES: Final = {"many": bulk.PER_MESSAGE, "single": 1}
 """Commands a message: what `schedule_many` sends, and what `schedule` does."""
 
 
-class _Applied(NamedTuple):
+class Applied(NamedTuple):
     """What the dispatcher did with a filled topic."""
 
     seconds: float
@@ -51,7 +51,7 @@ def run(bench: Bench) -> Result:
         for topics in (settings, bare):
             bulk.fill_commands(topics, range(count), lambda n: tomorrow + n, per_message=per_message)
         floors = [runs.scheduled_per_s(bare, elements=per_message)]
-        applied = _apply(settings)
+        applied = apply(settings)
         if not bench.quick:
             floors.append(runs.scheduled_per_s(bare, elements=per_message))
         metrics[f"{mode}_per_s"] = round(count / applied.seconds)
@@ -72,16 +72,17 @@ def run(bench: Bench) -> Result:
     )
 
 
-def _apply(settings: Settings) -> _Applied:
+def apply(settings: Settings, *options: str) -> Applied:
+    """Start one dispatcher with these options, and wait until it has applied what lies in `commands`."""
     with (
         tempfile.TemporaryDirectory(prefix="tickstream-bench-") as data,
-        start_dispatcher(settings, Path(data)) as dispatcher,
+        start_dispatcher(settings, Path(data), *options) as dispatcher,
     ):
         active = wait_active(dispatcher)
         ended_ms = asking.applied_all(settings, timeout_s=_TIMEOUT_S)
         used = cpu_s(dispatcher.pid)
         began_ms = min(event["at_ms"] for event in active)
-        return _Applied((ended_ms - began_ms) / 1_000, used, len(alarms(dispatcher, began_ms)))
+        return Applied((ended_ms - began_ms) / 1_000, used, len(alarms(dispatcher, began_ms)))
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

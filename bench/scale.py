@@ -19,7 +19,7 @@ from rocksdict import Options, Rdict
 from bench import bulk
 from bench.cluster import BUCKETS
 from bench.harness import Bench, Benchmark, Result
-from bench.idle import Quiet, quiet
+from bench.idle import PRODUCTION, Quiet, quiet
 from bench.lateness import schedule, split
 from bench.outcomes import Account, account
 from bench.raw.records import PAYLOAD_BYTES
@@ -30,6 +30,8 @@ from tickstream.errors import SendFailed
 from tickstream.settings import Settings
 
 COUNT: Final = 10_000_000
+PRODUCTION_SHARE: Final = 10
+"""In the production layout only so much less: idle, what waits costs nothing, which the dev layout shows."""
 RATE_PER_S: Final = 200
 SECONDS: Final = 20.0
 IDLE_S: Final = 20.0
@@ -64,6 +66,7 @@ def run(bench: Bench) -> Result:
         build_s, compact_s = _in_own_process(settings, store, count)
         disk = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
         full = _hold(bench, settings, Path(data), f"{count} timers")
+    production = _production(bench, count // PRODUCTION_SHARE)
     per_timer = disk / count
     sins = [run.account.lost + run.account.duplicates + run.account.early for run in (empty, full)]
     return Result(
@@ -76,6 +79,7 @@ def run(bench: Bench) -> Result:
             "disk_beyond_payload_bytes": round(per_timer - PAYLOAD_BYTES, 1),
             "topic_timer_bytes": _topic_bytes(),
             "idle_cpu_pct": full.idle.cpu_pct,
+            "production_idle_cpu_pct": production.cpu_pct,
             "restart_s": full.restart_s,
             **full.late,
             "lost": full.account.lost,
@@ -96,7 +100,10 @@ def run(bench: Bench) -> Result:
             "p50": ratio(full.late["p50_ms"], empty.late["p50_ms"]),
             "p99": ratio(full.late["p99_ms"], empty.late["p99_ms"]),
         },
-        settings={"system": {"dispatcher_processes": 1, "worker_processes": 1, "rate_per_s": RATE_PER_S}},
+        settings={
+            "system": {"dispatcher_processes": 1, "worker_processes": 1, "rate_per_s": RATE_PER_S},
+            "production": {**PRODUCTION._asdict(), "timers": count // PRODUCTION_SHARE},
+        },
         ok=not any(sins),
     )
 
@@ -104,16 +111,18 @@ def run(bench: Bench) -> Result:
 # --------------------------------------------------------------------------- the store
 
 
-def _in_own_process(settings: Settings, store: Path, count: int) -> tuple[float, float]:
+def _in_own_process(
+    settings: Settings, store: Path, count: int, buckets: int = BUCKETS
+) -> tuple[float, float]:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(build, settings, store, count).result()
+        return pool.submit(build, settings, store, count, buckets).result()
 
 
-def build(settings: Settings, store: Path, count: int) -> tuple[float, float]:
+def build(settings: Settings, store: Path, count: int, buckets: int) -> tuple[float, float]:
     """Write and compact the store; the seconds that each took."""
     began, now = time.perf_counter(), int(time.time() * 1_000)
     far = now + _WEEK_MS
-    bulk.fill_store(settings, store, count, lambda n: far + n, now_ms=now)
+    bulk.fill_store(settings, store, count, lambda n: far + n, now_ms=now, buckets=buckets)
     built = time.perf_counter()
     options, families = Options.load_latest(str(store))
     db = Rdict(str(store), options, column_families=families)
@@ -165,6 +174,19 @@ def _hold(bench: Bench, settings: Settings, data: Path | None, what: str) -> _He
     if not measured:
         raise SendFailed(f"none of {len(scheduled)} tasks ran")
     return _Held(round(restart_s, 2), idle, split(measured), found, len(told), resident)
+
+
+def _production(bench: Bench, count: int) -> Quiet:
+    """A dispatcher in the production layout, left alone with `count` timers."""
+    idle_s = 3.0 if bench.quick else bench.options.idle_seconds
+    settings = bench.cluster.installation("production", buckets=PRODUCTION.buckets, lanes=PRODUCTION.lanes)
+    bench.say(f"production: {PRODUCTION.buckets} buckets in {PRODUCTION.lanes} lanes, {count} timers, idle")
+    with tempfile.TemporaryDirectory(prefix="tickstream-bench-") as data:
+        _in_own_process(settings, Path(data) / "0" / "store", count, PRODUCTION.buckets)
+        with start_dispatcher(settings, Path(data)) as dispatcher:
+            wait_active(dispatcher, lanes=PRODUCTION.lanes, timeout_s=_READY_S)
+            time.sleep(_SETTLE_S)
+            return quiet(settings, dispatcher.pid, bench.cluster.owned_pids, PRODUCTION.buckets, idle_s)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,8 @@
 """`tradeoffs`: buckets, lanes, processes and the time a batch stays open, against lateness, commits, CPU and take-over.
 
 One row a configuration, each on topics of its own: left alone, then timers at a rate, then one of two processes
-killed. The floor is a store partitioned by minute and polled, which is computed: see `polled`.
+killed; then the limits of a transaction (bursts.py). The floor is a store partitioned by minute and polled, which is
+computed: see `polled`.
 """
 
 from __future__ import annotations
@@ -12,19 +13,18 @@ import os
 import signal
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
-from prometheus_client.parser import text_string_to_metric_families
 
-from bench import bulk
+from bench import bulk, bursts
 from bench.environment import cpu_s
 from bench.harness import Bench, Benchmark, Result
 from bench.raw.configuration import CONSUMER, with_cluster
+from bench.scraped import commit_ms
 from bench.stats import percentile, ratio
 from bench.system import start_dispatcher, wait_active
 from tickstream.codec import decode_work
@@ -119,6 +119,7 @@ def run(bench: Bench) -> Result:
     bench.say("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for shape, row in rows.items():
         bench.say("| " + " | ".join(f"{figure:g}" for figure in (*shape, *row)) + " |")
+    metrics |= bursts.measured(bench)
     floor: dict[str, float] = {}
     for every_s in (0.1, 1.0, 5.0, 60.0):
         found = polled(every_s, bench.options.rate)
@@ -164,12 +165,12 @@ def _measure(bench: Bench, shape: Shape) -> Row:
         late = watching.result()
         if len(late) < count:
             raise SendFailed(f"{shape.name}: {count - len(late)} of {count} timers did not come")
-        commit_ms = _commit_ms(dispatcher)
+        commit = commit_ms(dispatcher)
         takeover_s = _take_over_s(dispatcher, shape.lanes) if shape.processes > 1 else 0.0
     return Row(
         round(percentile(late, 0.5), 1),
         round(percentile(late, 0.99), 1),
-        round(commit_ms, 1),
+        round(commit, 1),
         round(idle, 1),
         round(load, 1),
         round(takeover_s, 2),
@@ -194,19 +195,6 @@ def _cpu_pct(pids: tuple[int, ...], wait: Callable[[], None]) -> float:
     before, began = sum(map(cpu_s, pids)), time.monotonic()
     wait()
     return (sum(map(cpu_s, pids)) - before) / (time.monotonic() - began) * 100
-
-
-def _commit_ms(dispatcher: ManagedProcess) -> float:
-    """The mean over all processes, from their own metrics."""
-    total, count = 0.0, 0.0
-    for port in {e["port"] for e in dispatcher.events if e["event"] == "health"}:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            text = answer.read().decode()
-        for family in text_string_to_metric_families(text):
-            if family.name == "tickstream_dispatcher_commit_seconds":
-                total += sum(s.value for s in family.samples if s.name.endswith("_sum"))
-                count += sum(s.value for s in family.samples if s.name.endswith("_count"))
-    return total / count * 1_000 if count else 0.0
 
 
 def _take_over_s(dispatcher: ManagedProcess, lanes: int) -> float:
