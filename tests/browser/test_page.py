@@ -298,20 +298,6 @@ def test_an_unknown_id_leads_to_those_that_begin_like_it(board: Board, url: str,
     expect(page.locator("#listing .note")).to_contain_text("that is all")
 
 
-def test_a_long_list_comes_page_by_page(board: Board, url: str, page: Page) -> None:
-    for n in range(450):
-        board.schedule(f"many:{n:03}", NOW + 10_000 + n)
-    board.commit()
-    page.goto(url)
-    page.get_by_role("link", name="All that come up").click()
-    expect(page.locator("#listing tbody tr")).to_have_count(200)
-    page.get_by_role("button", name="More").click()
-    expect(page.locator("#listing tbody tr")).to_have_count(400)
-    page.get_by_role("button", name="More").click()
-    expect(page.locator("#listing tbody tr")).to_have_count(450)
-    expect(page.get_by_role("button", name="More")).to_be_hidden()
-
-
 def test_thousands_that_ended_at_once_do_not_hide(board: Board, url: str, page: Page) -> None:
     for n in range(300):
         board.schedule(f"burst:{n:03}", NOW - 20_000)
