@@ -14,7 +14,7 @@ from tickstream.calendar.stored import Booking, encode_booking
 from tickstream.model import NEVER, History, Outcome, Recurrence, Rev, RunState, TaskState, bucket_of
 from tickstream.projection.fold import Step, fold
 from tickstream.projection.index import Identity, IndexWriter
-from tickstream.projection.rows import BookingChange, Columns, Definition, Position, Pulse
+from tickstream.projection.rows import BookingChange, Columns, Definition, Payload, Position, Pulse
 from tickstream.projection.server import serve
 from tickstream.projection.snapshot import Member, Snapshot, encode_snapshot
 
@@ -59,11 +59,15 @@ class Board:
         handler: str = "noop",
         labels: Mapping[str, str] | None = None,
         recurrence: Recurrence | None = None,
+        payload: Payload | None = None,
     ) -> None:
         """A task comes to wait for `at_ms`."""
         self._offsets += 1
         definition = Definition(
-            Rev(self._offsets, 0), Columns(queue, handler, dict(labels or {})), recurrence=recurrence
+            Rev(self._offsets, 0),
+            Columns(queue, handler, dict(labels or {})),
+            recurrence=recurrence,
+            payload=payload,
         )
         self._put(task_id, definition, TaskState(definition.rev, at_ms, NEVER, (), None, NEVER, ()))
 

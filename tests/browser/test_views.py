@@ -4,7 +4,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.board import DEADLINE_S, NOW, Board
 from tickstream.model import QueueLimits, Recurrence, RecurrenceKind
-from tickstream.projection.rows import Change, ChangeKind, Owner, QueueSetting
+from tickstream.projection.rows import Change, ChangeKind, Owner, Payload, QueueSetting
 
 MINUTE = 60_000
 HOSTILE = "</td><script>alert(1)</script>\u202e"
@@ -86,6 +86,22 @@ def test_failures_come_in_groups_with_their_command(board: Board, url: str, page
     _fits(page)
     first.get_by_role("link", name="all 3").click()
     expect(page.locator("#listing tbody tr")).to_have_count(3)
+
+
+def test_a_payload_is_hidden_unless_it_is_kept(board: Board, url: str, page: Page) -> None:
+    board.schedule("hidden:1", NOW + MINUTE, payload=Payload(1_234, "json", None))
+    board.schedule("shown:1", NOW + MINUTE, payload=Payload(len(HOSTILE.encode()), "text", HOSTILE))
+    board.commit()
+    page.goto(f"{url}/#/task/hidden:1")
+    expect(page.locator("#task .facts")).to_contain_text("1,234 bytes of JSON, hidden")
+    expect(page.locator("#payload")).to_be_hidden()
+    page.goto(f"{url}/#/task/shown:1")
+    expect(page.locator("#payload")).to_have_text("</td><script>alert(1)</script>⟨U+202E⟩")
+    expect(page.locator("#task .facts")).not_to_contain_text("hidden")
+    assert page.locator("main script").count() == 0
+    _fits(page)
+    page.goto(f"{url}/#/task/hidden:1")
+    expect(page.locator("#payload")).to_be_hidden()
 
 
 def test_queues_say_who_works_and_what_waits(board: Board, url: str, page: Page) -> None:

@@ -144,6 +144,7 @@ def test_one_task(client: TestClient) -> None:
     answer = client.get("/api/tasks/t4").json()
     assert answer["task"]["state"] == "scheduled"
     assert answer["task"]["next_occurrence_ts"] == NOON + 4_000
+    assert answer["task"]["payload"] == {"bytes": 6, "form": "text", "text": None}
     assert [row["occurrence_ts"] for row in answer["occurrences"]] == [NOON + 4_000]
     ended = client.get("/api/tasks/t1").json()
     assert (ended["task"]["state"], ended["task"]["labels"]) == ("dead", {"team": "a"})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.projection_log import LogWriter
-from tests.unit.projection_index import fold_in, new_index
+from tests.unit.projection_index import IDENTITY, fold_in, new_index
 from tickstream.errors import DataDirInUse, IndexNotReady
 from tickstream.model import Phase
 from tickstream.projection import index as index_module
@@ -92,13 +92,14 @@ def test_a_directory_has_one_writer(tmp_path: Path) -> None:
     new_index(tmp_path).close()
 
 
-def test_another_identity_begins_with_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [IDENTITY._replace(payloads=True), Identity({"timers": b"u" * 16}, 2)])
+def test_another_identity_begins_with_nothing(tmp_path: Path, other: Identity) -> None:
     with new_index(tmp_path) as index:
         fold_in(index, scheduled(3))
     with IndexReader(tmp_path) as reader:
         with reader.view() as view:
             assert len(query.rows_in(view, Window()).rows) == 3
-        with IndexWriter(tmp_path, Identity({"timers": b"u" * 16}, 2)), reader.view() as view:
+        with IndexWriter(tmp_path, other), reader.view() as view:
             assert query.rows_in(view, Window()).rows == []
     assert len(list(tmp_path.glob("index-*"))) == 1
 

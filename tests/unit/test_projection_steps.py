@@ -7,9 +7,9 @@ import pytest
 from tests.projection_log import LogWriter
 from tickstream import codec
 from tickstream.errors import MalformedValue, UnknownSchema
-from tickstream.model import DEFAULT_OPTIONS, Command, Rev, TaskSpec, Verb
-from tickstream.projection.rows import Columns, Definition, Position
-from tickstream.projection.steps import BucketBuffer, definition_of
+from tickstream.model import DEFAULT_OPTIONS, Body, Command, Rev, TaskSpec, Verb
+from tickstream.projection.rows import Columns, Definition, Payload, Position
+from tickstream.projection.steps import SHOWN_BYTES, BucketBuffer, definition_of
 
 AT = 600_000
 
@@ -125,6 +125,41 @@ def test_what_cannot_be_read_is_not_skipped() -> None:
         buffer.add_timers(0, b"?a", b"")
     with pytest.raises(MalformedValue):
         buffer.add_history(0, None)
+
+
+@pytest.mark.parametrize(
+    ("payload", "form", "shown"),
+    [
+        (b'{"to": "a@b.example"}', "json", '{"to": "a@b.example"}'),
+        ("<script>ü".encode(), "text", "<script>ü"),
+        (b"\xff\x00\x1b", "bytes", "ff 00 1b"),
+        (b"", "text", ""),
+        (b"x" * (SHOWN_BYTES - 1) + "üy".encode(), "text", "x" * (SHOWN_BYTES - 1)),
+    ],
+)
+def test_of_a_payload_only_size_and_form_are_kept_unless_it_is_to_be_shown(
+    payload: bytes, form: str, shown: str
+) -> None:
+    body = codec.encode_body(Body("h", payload, {}, {}))
+    command = Command(b"c" * 16, Verb.SCHEDULE, "a", AT, "q", DEFAULT_OPTIONS, body)
+    value = codec.encode_spec(TaskSpec(Rev(4, 2), codec.encode_command(command)))
+    for payloads, text in ((False, None), (True, shown)):
+        definition, _ = definition_of(value, payloads=payloads)
+        assert definition.payload == Payload(len(payload), form, text)
+
+
+@pytest.mark.parametrize(("payloads", "text"), [(False, None), (True, "secret")])
+def test_a_bucket_keeps_payloads_only_if_it_is_to(payloads: bool, text: str | None) -> None:
+    log, buffer = LogWriter(0), BucketBuffer(0, Position(), payloads=payloads)
+    log.act("schedule", "a", AT)
+    log.commit()
+    for offset, record in enumerate(log.timers):
+        buffer.add_timers(offset, *record)
+    step = buffer.take()
+    assert step is not None
+    (definition,) = step.definitions["a"]
+    assert definition is not None
+    assert definition.payload == Payload(6, "text", text)
 
 
 def test_a_producers_unreadable_body_leaves_its_columns_empty() -> None:

@@ -38,6 +38,13 @@ def run(
             metavar="NAME", help="Read from the replica in this rack (client.rack), where brokers allow it."
         ),
     ] = None,
+    show_payloads: Annotated[
+        bool,
+        typer.Option(
+            "--show-payloads",
+            help="Keep the beginning of every payload, and so show it to whoever may see the dashboard. (default: size and form only)",
+        ),
+    ] = False,
     bootstrap: Bootstrap = None,
     prefix: Prefix = None,
     json: Json = False,
@@ -65,6 +72,7 @@ def run(
             stop=stop,
             retention_ms=parse_duration(retention),
             buckets=None if buckets is None else parse_buckets(buckets),
+            payloads=show_payloads,
         )
 
 

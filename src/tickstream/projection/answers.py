@@ -1,6 +1,6 @@
 """Answers as JSON-ready objects: the shapes that docs, clients and the page rely on.
 
-No HTTP and no clock may enter here. Payloads are never in them: the projection does not keep any.
+No HTTP and no clock may enter here. A payload is in them only if the projection keeps it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tickstream.projection.cursors import encode_cursor
 from tickstream.projection.freshness import Freshness
 from tickstream.projection.query import Window
 from tickstream.projection.reader import View
-from tickstream.projection.rows import Attempt, Pulse, Row
+from tickstream.projection.rows import Attempt, Payload, Pulse, Row
 from tickstream.projection.stored import row_object, time_or_none
 
 
@@ -117,8 +117,14 @@ def _task_object(task_id: str, found: query.Task) -> dict[str, Any]:
         "last_occurrence_ts": None if state is None else time_or_none(state.last_occurrence_ts),
         "ended_ms": None if state is None else time_or_none(state.ended_ms),
         "reason": "" if state is None else state.extras.faulted or state.extras.held,
+        "payload": None if definition is None else _payload_object(definition.payload),
         "schedule": None if definition is None else _schedule_object(definition.recurrence),
     }
+
+
+def _payload_object(payload: Payload | None) -> dict[str, Any] | None:
+    """What is known of a payload; its text is null while payloads are hidden."""
+    return None if payload is None else {"bytes": payload.size, "form": payload.form, "text": payload.text}
 
 
 def _schedule_object(recurrence: Recurrence | None) -> dict[str, Any] | None:

@@ -92,6 +92,8 @@ class Identity(NamedTuple):
     """The buckets that it follows; none named: all."""
     tzdata: str = ""
     """Release of the zone data by which rows of recurring tasks are made."""
+    payloads: bool = False
+    """Whether payloads are kept; who hides them again gets a database that never held any."""
 
     @property
     def followed(self) -> tuple[int, ...]:
@@ -105,6 +107,7 @@ class Identity(NamedTuple):
         parts += [f"{name} {topic_id.hex()}" for name, topic_id in sorted(self.topic_ids.items())]
         parts += [f"own {self.own}"] if self.own else []
         parts += [f"tzdata {self.tzdata}"] if self.tzdata else []
+        parts += ["payloads"] if self.payloads else []
         return "index-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -24,6 +24,17 @@ UNKNOWN: Final = Columns("", "", {})
 """Columns of a definition that the projection has not seen (it was compacted away before a rebuild)."""
 
 
+class Payload(NamedTuple):
+    """What a task hands to its handler, as far as it is kept."""
+
+    size: int
+    """Bytes."""
+    form: str
+    """"json", "text" or "bytes", by what it can be read as."""
+    text: str | None
+    """Its beginning; of bytes, in hexadecimal digits. None: payloads are not kept."""
+
+
 class Definition(NamedTuple):
     """What the listing needs of a TaskSpec."""
 
@@ -32,6 +43,8 @@ class Definition(NamedTuple):
     lease_ms: int = DEFAULT_TERMS.lease_ms
     """Without a heartbeat for that long a claimed run is lost."""
     recurrence: Recurrence | None = None
+    payload: Payload | None = None
+    """None: its body cannot be read."""
 
 
 class Row(NamedTuple):

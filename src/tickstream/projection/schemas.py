@@ -105,7 +105,19 @@ SCHEMAS: Final = {
             **TEXT,
             "description": "of `held`: the gate that it waits at; of `faulted`: why nothing is decided",
         },
+        payload={
+            "oneOf": [ref("Payload"), {"type": "null"}],
+            "description": "null: it is gone with the task's definition, or cannot be read",
+        },
         schedule={"oneOf": [ref("Schedule"), {"type": "null"}], "description": "null: it does not recur"},
+    ),
+    "Payload": record(
+        bytes=WHOLE,
+        form={"type": "string", "enum": ["json", "text", "bytes"]},
+        text={
+            "type": ["string", "null"],
+            "description": "its first 4,096 bytes, of bytes in hexadecimal; null: hidden (projection run --show-payloads)",
+        },
     ),
     "Schedule": record(
         kind={"type": "string", "enum": [kind.value.lower() for kind in RecurrenceKind]},

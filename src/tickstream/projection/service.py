@@ -60,10 +60,12 @@ def run_projection(
     stop: threading.Event,
     retention_ms: int = RETENTION_MS,
     buckets: Sequence[int] | None = None,
+    payloads: bool = False,
 ) -> None:
     """Keep the index in `data_dir` up to date until `stop` is set.
 
-    `buckets`: follow only these, ascending; None: all. Events: `catching_up` with the share read,
+    `buckets`: follow only these, ascending; None: all. `payloads`: keep them, for
+    whoever may see the dashboard. Events: `catching_up` with the share read,
     every few seconds until `ready` with the number of records read, `rebuild` when the index must
     be made anew, `alarm` when a bucket stops. Raises DataDirInUse, InvalidInput, BrokerUnavailable,
     LayoutMismatch, StoreCorrupted.
@@ -76,13 +78,13 @@ def run_projection(
         if buckets is not None and buckets[-1] >= size:
             raise InvalidInput(f"bucket {buckets[-1]}: there are {size}, numbered from 0")
         own = tuple(buckets or ())
-        identity = Identity(admin.topic_ids([names.timers, names.history]), size, own, tzdata_version())
+        identity = Identity(
+            admin.topic_ids([names.timers, names.history]), size, own, tzdata_version(), payloads
+        )
         with IndexWriter(data_dir, identity) as index:
             try:
                 with Watch(admin, names, clock) as watch:
-                    Tail(settings, admin, index, identity.followed, clock, events, retention_ms, watch).run(
-                        stop
-                    )
+                    Tail(settings, admin, index, identity, clock, events, retention_ms, watch).run(stop)
             except IndexOutdated as outdated:
                 at_ms, reason = clock.wall_ms(), str(outdated)
                 events({"event": "rebuild", "at_ms": at_ms, "reason": reason})
@@ -98,7 +100,7 @@ class Tail:
         settings: Settings,
         admin: Admin,
         index: IndexWriter,
-        buckets: Sequence[int],
+        identity: Identity,
         clock: Clock,
         events: Events,
         retention_ms: int,
@@ -112,10 +114,13 @@ class Tail:
         self._events = events
         self._retention_ms = retention_ms
         self._watch = watch
-        positions = index.positions(buckets)
-        self._buffers = {b: BucketBuffer(b, position) for b, position in positions.items()}
+        positions = index.positions(identity.followed)
+        self._buffers = {
+            bucket: BucketBuffer(bucket, position, payloads=identity.payloads)
+            for bucket, position in positions.items()
+        }
         self._consumer = state_consumer(settings, f"{settings.prefix}projection")
-        self._heartbeats = Heartbeats(settings, admin, buckets)
+        self._heartbeats = Heartbeats(settings, admin, identity.followed)
         self._assigned: dict[tuple[str, int], int] = {}
         self._goal: dict[tuple[str, int], int] = {}
         """Ends of the logs when the tailing began."""

@@ -17,15 +17,29 @@ from collections import deque
 from itertools import islice
 from typing import Final, NamedTuple
 
+import orjson
+
 from tickstream import codec
 from tickstream.calendar.stored import decode_booking
 from tickstream.errors import CodecError
 from tickstream.model import DEFAULT_TERMS, History, Progress, QueueState, TaskState
 from tickstream.projection.fold import Step
-from tickstream.projection.rows import BookingChange, Columns, Definition, Owner, Position, QueueSetting
+from tickstream.projection.rows import (
+    BookingChange,
+    Columns,
+    Definition,
+    Owner,
+    Payload,
+    Position,
+    QueueSetting,
+)
 
 WAITING_LIMIT: Final = 25_000
 """Records of one log of one bucket that may wait: more than a transaction of the dispatcher holds."""
+
+
+SHOWN_BYTES: Final = 4_096
+"""Of a payload that is kept: so many, as of a result."""
 
 
 class _Spec(NamedTuple):
@@ -53,10 +67,14 @@ class _Mark(NamedTuple):
 class BucketBuffer:
     """What was read of one bucket and is not folded yet."""
 
-    def __init__(self, bucket: int, position: Position, *, limit: int = WAITING_LIMIT) -> None:
+    def __init__(
+        self, bucket: int, position: Position, *, limit: int = WAITING_LIMIT, payloads: bool = False
+    ) -> None:
+        """`payloads`: keep what tasks hand to their handlers, too."""
         self.position = position
         self._bucket = bucket
         self._limit = limit
+        self._payloads = payloads
         self._records: deque[_Spec | _State] = deque()
         self._taken = 0
         self._marks: deque[_Mark] = deque()
@@ -69,7 +87,9 @@ class BucketBuffer:
         """A record of `timers`, stamped `at_ms`. Raises UnknownSchema or MalformedValue: the bucket must stop."""
         kind, task_id = codec.split_timers_key(key)
         if kind == codec.SPEC:
-            definition, event = (None, b"") if value is None else definition_of(value)
+            definition, event = (
+                (None, b"") if value is None else definition_of(value, payloads=self._payloads)
+            )
             self._records.append(_Spec(offset, task_id, definition, event, at_ms))
         elif kind == codec.STATE:
             self._records.append(_State(offset, task_id, value))
@@ -191,24 +211,42 @@ def _state(value: bytes | None) -> TaskState | None:
     return None if value is None else codec.decode_state(value)._replace(recent=())
 
 
-def definition_of(value: bytes) -> tuple[Definition, bytes]:
+def definition_of(value: bytes, *, payloads: bool = False) -> tuple[Definition, bytes]:
     """What a listing needs of an encoded TaskSpec, and the calendar's event that it is, checked; empty: none.
 
     Raises UnknownSchema or MalformedValue.
 
     The body is the producer's: one that cannot be read leaves handler and labels empty, as it
-    leaves the dispatcher untroubled.
+    leaves the dispatcher untroubled. Of the payload only size and form are kept, its text with `payloads`.
     """
     spec = codec.decode_spec(value)
     command = codec.decode_command(spec.command)
+    payload: Payload | None = None
     try:
         body = codec.decode_body(command.body)
     except CodecError:
         columns = Columns(command.queue, "", {})
     else:
         columns = Columns(command.queue, body.handler, body.labels)
+        payload = _payload(body.payload, payloads)
     options, event = command.options, command.options.event
     if event and decode_booking(event).reminder is not None:
         event = b""  # a reminder takes no time, and is no event of its own
     terms = options.terms or DEFAULT_TERMS
-    return Definition(spec.rev, columns, terms.lease_ms, options.recurrence), event
+    return Definition(spec.rev, columns, terms.lease_ms, options.recurrence, payload), event
+
+
+def _payload(payload: bytes, kept: bool) -> Payload:
+    beginning = payload[:SHOWN_BYTES]
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return Payload(len(payload), "bytes", beginning.hex(" ") if kept else None)
+    try:
+        orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        form = "text"
+    else:
+        form = "json"
+    # A character that is cut in two at the end is left out.
+    return Payload(len(payload), form, beginning.decode(errors="ignore") if kept else None)

@@ -39,6 +39,7 @@ from tickstream.projection.rows import (
     Kept,
     LiveRow,
     Owner,
+    Payload,
     Position,
     Pulse,
     QueueSetting,
@@ -47,7 +48,7 @@ from tickstream.projection.rows import (
     waiting,
 )
 
-FORMAT_VERSION: Final = 7
+FORMAT_VERSION: Final = 8
 """Of keys and values together; a database of another version is built anew."""
 SUPERSEDED: Final = b"!"
 """What the value of a superseded row begins with."""
@@ -181,12 +182,12 @@ def decode_task(task_id: str, value: bytes) -> TaskRecord:
 
 
 def _definition_list(definition: Definition) -> list[Any]:
-    recurrence = definition.recurrence
+    recurrence, payload = definition.recurrence, definition.payload
     plain = recurrence and [
         part.value if isinstance(part, Enum) else list(part) if isinstance(part, tuple) else part
         for part in recurrence
     ]
-    return [*definition.rev, *definition.columns, definition.lease_ms, plain]
+    return [*definition.rev, *definition.columns, definition.lease_ms, plain, payload and list(payload)]
 
 
 def _definition(v: list[Any]) -> Definition:
@@ -198,7 +199,7 @@ def _definition(v: list[Any]) -> Definition:
         misfire=Misfire(r.misfire),
         overlap=Overlap(r.overlap),
     )
-    return Definition(Rev(v[0], v[1]), Columns(v[2], v[3], v[4]), v[5], recurrence)
+    return Definition(Rev(v[0], v[1]), Columns(v[2], v[3], v[4]), v[5], recurrence, v[7] and Payload(*v[7]))
 
 
 def _live_list(row: Row, definition: Definition | None) -> Any:

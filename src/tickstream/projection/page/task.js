@@ -2,7 +2,7 @@
 
 import { queryString, task } from "./api.js";
 import * as cells from "./cells.js";
-import { byId, make, setVerdict, show } from "./dom.js";
+import { byId, make, setText, setVerdict, show } from "./dom.js";
 import * as format from "./format.js";
 import { lasting } from "./sentences.js";
 import { LEVELS, MEANINGS } from "./states.js";
@@ -45,6 +45,7 @@ export class TaskView {
       setVerdict(this.root, { level: "none", says: "Loading…" });
       this.root.querySelector(".facts").replaceChildren();
       this.#occurrences([], [], 0);
+      this.#payload(null);
     }
     return this.update();
   }
@@ -77,6 +78,7 @@ export class TaskView {
       });
       const link = make("a", { href: `#/list?${queryString({ id_prefix: this.id })}` }, "Look for ids that begin like this");
       facts(this.root, [["", link]]);
+      this.#payload(null);
       return;
     }
     setVerdict(this.root, { level: LEVELS[found.state] ?? "none", ...says(found, occurrences, attempts, now) });
@@ -89,7 +91,14 @@ export class TaskView {
       ["Last due", instant(found.last_occurrence_ts, now, this.zone)],
       ["Ended", instant(found.ended_ms, now)],
       ["Definition", found.rev ?? "–"],
+      ["Payload", payload(found.payload)],
     ]);
+    this.#payload(found.payload?.text ?? null);
+  }
+
+  #payload(text) {
+    setText(byId("payload"), format.plain(text ?? ""));
+    show(byId("payload").parentElement, text !== null);
   }
 
   #occurrences(rows, attempts, now) {
@@ -158,6 +167,13 @@ function ago(row, now) {
 
 function after(name) {
   return (row) => (row[name] === null ? "–" : `+${format.duration(row[name] - row.occurrence_ts)}`);
+}
+
+/** "42 bytes of JSON, hidden". */
+function payload(found) {
+  if (found === null) return "–";
+  const what = { json: " of JSON", text: " of text", bytes: "" }[found.form];
+  return `${format.counted(found.bytes, "byte")}${what}${found.text === null ? ", hidden" : ""}`;
 }
 
 function outside(text) {
