@@ -510,6 +510,24 @@ def test_trigger_is_a_run_of_its_own(tick: Harness) -> None:
     assert finish_all(tick)[-1] == at(tick, 10)
 
 
+@pytest.mark.parametrize("asked", [{"every": 10 * MINUTE}, {"cron": "*/10 * * * *"}])
+def test_a_trigger_takes_no_instant_at_which_an_occurrence_still_waits(
+    tick: Harness, asked: dict[str, Any]
+) -> None:
+    schedule(tick, misfire="all", overlap="allow", **asked)
+    tick.client.queues.pause("default")
+    tick.advance(10 * MINUTE)
+    # The very millisecond of the second one, while it waits behind the first.
+    tick.clock.advance(at(tick, 20) - tick.clock.wall_ms())
+    answer = tick.client.trigger("t")
+    (work,) = tick.work()
+    assert (work.occurrence_ts, work.not_before_ms) == (at(tick, 20) + 1, at(tick, 20) + 1)
+    assert answer.occurrence_ts == work.occurrence_ts
+    tick.client.queues.resume("default")
+    tick.advance(MINUTE)
+    assert sorted(finish_all(tick)) == [at(tick, 10), at(tick, 20), at(tick, 20) + 1]
+
+
 def test_a_once_task_may_take_the_place_of_one_that_recurs(tick: Harness) -> None:
     schedule(tick)
     tick.client.schedule("t", run_at=tick.now + HOUR, payload=b"", handler="h")

@@ -27,6 +27,7 @@ from tickstream.model import (
     NEVER,
     Command,
     RecentCommand,
+    RecurrenceKind,
     RunState,
     TaskSpec,
     TaskState,
@@ -87,6 +88,7 @@ def trigger(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision
 
     Somebody asks for it now, so neither a pause nor a limit holds it; it counts under limits. While the
     work of an occurrence is out ahead of its instant, that millisecond is the one after it, and the run waits.
+    One that the task's own rule names is not free: its occurrence may still wait at a gate, or for a resume.
     """
     spec, state = task
     if spec is None or state is None:
@@ -99,16 +101,29 @@ def trigger(task: Task, command: Command, now_ms: int, rules: Rules) -> Decision
         return refuse(task, command, VerdictKind.REJECTED, f"queue {asked.queue!r} is gone")
     taken = {run.occurrence_ts for run in state.runs} | {state.next_occurrence_ts, *state.extras.queued}
     occurrence = max(now_ms, state.last_occurrence_ts + 1)
-    # An event's occurrences, wherever they were moved, are named by whole seconds: never by one of these.
-    while occurrence in taken or (asked.options.event and occurrence % 1_000 == 0):
+    while occurrence in taken or _is_named(asked, occurrence):
         occurrence += 1
     places = rules.gates.places(asked.queue, asked.options.limit_key)
     run = RunState(occurrence, 1, state.rev, now_ms, places=places)
     begun = Task(spec, state._replace(runs=(*state.runs, run), last_occurrence_ts=occurrence))
-    lead_ms = MOST_LEAD_MS + MOST_IN_FLIGHT if asked.options.lead_ms else 0
+    # A few ms after those that are taken, it says so: nothing is started early.
+    lead_ms = MOST_IN_FLIGHT + (MOST_LEAD_MS if asked.options.lead_ms else 0)
     not_before_ms = ahead(occurrence, now_ms, lead_ms)
     dispatch = Dispatch(run, asked.queue, terms_of(asked), asked.body, not_before_ms=not_before_ms)
     return _changed(begun, command, VerdictKind.TRIGGERED, occurrence)._replace(dispatch=dispatch)
+
+
+def _is_named(asked: Command, instant_ms: int) -> bool:
+    """Whether an occurrence of the task's own may lie at an instant, by arithmetic: no walk, and no zone's data.
+
+    Intervals are a second and longer; everything else names whole seconds, an event also where it was moved to.
+    """
+    recurrence = asked.options.recurrence
+    if recurrence is None:
+        return False
+    if recurrence.kind is RecurrenceKind.EVERY:
+        return (instant_ms - recurrence.start_ms) % recurrence.interval_ms == 0
+    return instant_ms % 1_000 == 0
 
 
 def reschedule(task: Task, sent: Sent, rules: Rules) -> Decision:
