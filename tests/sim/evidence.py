@@ -143,6 +143,8 @@ class Evidence:
         for task_id, state in self.states.items():
             if state.next_occurrence_ts != NEVER and not state.extras.paused:
                 found.append(f"{task_id} waits for {state.next_occurrence_ts}")
+            if state.extras.queued and not state.extras.paused:
+                found.append(f"{task_id} has {state.extras.queued} waiting")
             found += [f"{task_id}: attempt {r.attempt} of {r.occurrence_ts} is in flight" for r in state.runs]
         found += [f"{task}: no end of {occurrence}" for task, occurrence in sorted(self._unended)]
         return found

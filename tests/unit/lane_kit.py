@@ -41,6 +41,8 @@ class World:
     commit_error: Exception | None = None
     ends: dict[tuple[Input, int], int] | None = None
     starts: int = 0
+    purged_by_claim: int | None = None
+    """Where the inputs start once the next transaction is committed: a newer owner purged them."""
     one_at_a_time: bool = False
     """Each poll brings one record."""
     waits: list[float] = field(default_factory=list)
@@ -78,6 +80,8 @@ class World:
     def commit(self, side: Side) -> Mapping[int, int]:
         if self.commit_error:
             raise self.commit_error
+        if self.purged_by_claim is not None:
+            self.starts = self.purged_by_claim
         marks = {}
         for record in self._open:
             self.committed.append(record)

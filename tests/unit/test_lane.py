@@ -91,6 +91,15 @@ class TestTakeOver:
         assert bench.take_over().owned.keys() == {2}
         assert "deleted before they were applied" in bench.alarms()[0]
 
+    def test_what_is_purged_behind_a_claim_stops_nothing(self, bench: Bench) -> None:
+        """A newer owner applied it: this one is fenced, and hears so with its first commit."""
+        lane = bench.take_over()
+        bench.world.incoming.append(bench.schedule(4, bench.clock.wall_ms()))
+        run(lane)
+        bench.world.purged_by_claim = 6
+        assert bench.take_over().owned.keys() == set(BUCKETS)
+        assert bench.alarms() == []
+
     def test_a_schema_of_a_newer_release_stops_the_bucket(self, bench: Bench) -> None:
         bench.world.log[0].append(LogRecord(0, 0, timers_key(PROGRESS), b"\xc3\x01" + b"newer!!!" + b"\0"))
         assert bench.take_over().owned.keys() == {2}
