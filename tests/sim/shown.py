@@ -15,11 +15,9 @@ from tickstream.model import NEVER, Command, Outcome, Phase, Rev, TaskState
 from tickstream.testing.clock import START_MS
 from tickstream.testing.sim import Plan, Result
 from tickstream.testing.sim.plan import Kind
-from tickstream.testing.sim.simulation import Shown
+from tickstream.testing.sim.simulation import FRESH_US, Shown
 from tickstream.testing.sim.world import MS
 
-FRESH_MS: Final = 12_000
-"""Four probes of a simulation."""
 _RANK: Final = {Phase.SCHEDULED: 0, Phase.DISPATCHED: 1, Phase.RUNNING: 1, Phase.RETRYING: 1}
 _ENDS: Final = FATES | {Outcome.SKIPPED}
 _Place = tuple[str, int]
@@ -50,7 +48,7 @@ def _stale(view: Shown) -> Iterator[str]:
     """Where nothing is the matter, an answer is no older than a few seconds."""
     for bucket, position in view.positions.items():
         age_ms = view.at_us // MS + START_MS - position.applied_before_ms
-        if age_ms > FRESH_MS:
+        if age_ms > FRESH_US // MS:
             yield f"bucket {bucket} is shown as of {age_ms} ms ago although nothing is the matter"
 
 

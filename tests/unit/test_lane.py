@@ -310,17 +310,25 @@ class TestTransaction:
         assert sum(map(len, answers)) == 4_000
         assert max(len(value) for *_, value in bench.world.replies) < 1024 * 1024
 
-    def test_nothing_is_written_for_a_lane_without_buckets(self, bench: Bench) -> None:
+    def test_a_lane_without_buckets_writes_nothing_and_ends(self, bench: Bench) -> None:
         lane = bench.take_over()
         for bucket in BUCKETS:
             bench.world.incoming.append(BucketStopped(bucket, "gone"))
             run(lane)
-        bench.world.ends = {}
         bench.world.calls.clear()
-        for _ in range(3):
-            bench.clock.advance(1_000)
+        with pytest.raises(LaneLost, match="none of its buckets"):  # idle, it could be fenced by nobody
             run(lane)
         assert bench.world.calls == []
+
+    def test_a_take_over_that_admits_no_bucket_ends_too(self, bench: Bench) -> None:
+        lane = bench.take_over()
+        bench.world.incoming.append(bench.schedule(0, bench.clock.wall_ms() + 9_000))
+        bench.world.ends = dict.fromkeys(bench.world.assigned, 0)
+        run(lane)
+        run(lane)  # every bucket has its Progress now
+        bench.world.starts = 7
+        with pytest.raises(LaneLost, match="none of its buckets"):
+            run(bench.take_over())
 
     def test_what_cannot_be_read_is_an_alarm_and_is_passed(self, bench: Bench) -> None:
         lane = bench.take_over()

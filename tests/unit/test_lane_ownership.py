@@ -62,6 +62,13 @@ def test_lost_and_fenced_means_that_somebody_else_has_it(owner: Ownership) -> No
     assert owner.lanes() == {}
 
 
+def test_a_lost_lane_that_ended_is_claimed_when_the_group_gives_it_back(owner: Ownership) -> None:
+    _active(owner, 0)
+    owner.lost([0])
+    owner.failed(0, 1.0)
+    assert owner.assigned([0], 2.0) == [Start(0)]
+
+
 def test_a_fenced_lane_asks_the_group_before_it_claims_again(owner: Ownership) -> None:
     _active(owner, 0)
     assert owner.failed(0, 1.0) == [Confirm(0)]

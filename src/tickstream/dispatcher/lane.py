@@ -104,11 +104,16 @@ class Lane:
     def run_once(self) -> Iterator[str]:
         """One transaction, or a wait that brought nothing.
 
-        Raises LaneLost: the lane must be claimed anew, whatever became of the transaction.
+        Raises LaneLost: the lane must be claimed anew, whatever became of the transaction; or there is none to
+        come, for no bucket is left.
         """
         if self.latecomers is not None and self.latecomers.behind:
             self.owned.update(self.latecomers.more())
             yield "lane.restoring"
+        elif not self.owned:
+            # It would never write again, so nothing could fence it: the group might give the lane to this
+            # process anew, and find it running.
+            raise LaneLost("none of its buckets can go on")
         try:
             batch = self._take()  # 1
         except BucketStopped as stopped:

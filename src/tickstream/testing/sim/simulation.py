@@ -15,6 +15,7 @@ from tickstream.dispatcher.lane import Lane
 from tickstream.dispatcher.takeover import TakeOver
 from tickstream.projection.rows import Position
 from tickstream.settings import EngineSettings, LaneSettings
+from tickstream.testing.clock import START_MS
 from tickstream.testing.sim.asks import Ask
 from tickstream.testing.sim.client import Asked, SimClient
 from tickstream.testing.sim.dispatcher import Plant, SimDispatcher
@@ -37,6 +38,10 @@ _LOOKED_AT: Final = 0.1
 """Share of the projection's steps whose rows are looked at."""
 _SETTLED_US: Final = 2 * SECOND
 """How long nothing is open before the history is taken to be over: late words may still come."""
+FRESH_US: Final = 12 * SECOND
+"""Age of an answer, at most, where nothing has been the matter for a while: four probes."""
+_RECOVERED_US: Final = FRESH_US + 13 * SECOND
+"""So long after the heal it is: the longest pause before a claim, the take-over, and four probes."""
 
 
 class Shown(NamedTuple):
@@ -178,7 +183,7 @@ class Simulation:
                 settled_at = -1
             elif settled_at < 0:
                 settled_at = world.now + _SETTLED_US
-            elif world.now >= settled_at:
+            elif world.now >= settled_at and (self._fresh() or world.now >= plan.heal_us + _RECOVERED_US):
                 break
         world.stop()
         index = self.projection.index
@@ -200,6 +205,11 @@ class Simulation:
             return ["clients are not done"]
         unanswered = [f"no verdict on {a.command.task_id}" for c in self.clients for a in c.unanswered()]
         return unanswered or self._pending(self.broker)
+
+    def _fresh(self) -> bool:
+        """Whether no answer is older than it may be. Right after the heal some are: by clocks that were wrong."""
+        oldest_ms = START_MS + (self.world.now - FRESH_US) // MS
+        return all(p.applied_before_ms >= oldest_ms for p in self.projection.index.positions.values())
 
     def _heal(self) -> None:
         """From here on nothing goes wrong: who is dead comes back, who stands still goes on, clocks are right."""
