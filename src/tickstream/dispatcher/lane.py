@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from tickstream.clock import Clock
 from tickstream.codec import encode_signal
@@ -19,7 +19,7 @@ from tickstream.dispatcher.decision import Rules
 from tickstream.dispatcher.freshness import Freshness
 from tickstream.dispatcher.leases import LeaseBook
 from tickstream.dispatcher.outcome import BucketOutcome
-from tickstream.dispatcher.owned import OwnedBucket
+from tickstream.dispatcher.owned import Latecomers, OwnedBucket
 from tickstream.dispatcher.ports import Ends, Facts, Input, InputRecord, Inputs, Replies, Side, Transactions
 from tickstream.dispatcher.records import EncodedOutcome, encode_outcome, encode_replies
 from tickstream.dispatcher.sweep import moving_events
@@ -58,19 +58,6 @@ class LanePorts:
     facts: Facts
     bucket_of_key: Callable[[bytes, int], int] = bucket_of_key
     """As in Rules."""
-
-
-class Latecomers(Protocol):
-    """Buckets of the lane whose restore takes long (takeover.py)."""
-
-    @property
-    def behind(self) -> tuple[int, ...]:
-        """Those that are not restored yet."""
-        ...
-
-    def more(self) -> Mapping[int, OwnedBucket]:
-        """Restore a little; returns what is active by it. Raises LaneLost."""
-        ...
 
 
 @dataclass(slots=True)

@@ -1,8 +1,10 @@
-"""What a lane keeps in memory of each of its buckets. No I/O and no decision enters here."""
+"""What a lane keeps in memory of each of its buckets, and of those to come. No I/O and no decision enters here."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from tickstream.dispatcher.gates import Gates
 from tickstream.dispatcher.sweep import Sweep
@@ -25,3 +27,16 @@ class OwnedBucket:
     """Nothing in the due index lies before this instant."""
     sweep: Sweep | None = None
     """While something is to be looked at that older zone data placed."""
+
+
+class Latecomers(Protocol):
+    """Buckets of the lane whose restore takes long (takeover.py)."""
+
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """Those that are not restored yet."""
+        ...
+
+    def more(self) -> Mapping[int, OwnedBucket]:
+        """Restore a little; returns what is active by it. Raises LaneLost."""
+        ...
