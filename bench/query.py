@@ -63,6 +63,8 @@ class _At(NamedTuple):
     full_scan_ms: float
     disk_bytes: int
     dashboard_rss_bytes: int
+    updates_per_s: float
+    """That arrived while it was asked."""
 
 
 def run(bench: Bench) -> Result:
@@ -83,7 +85,7 @@ def run(bench: Bench) -> Result:
                 done = size
                 found[size] = _measure(index, data_dir, reader, size, rounds)
     built = build(bench, 5_000 if bench.quick else bench.options.build_rows)
-    return _result(bench, found, built._asdict(), rows)
+    return _result(found, built._asdict(), rows)
 
 
 def _measure(index: IndexWriter, data_dir: Path, reader: Pool, size: int, rounds: int) -> _At:
@@ -93,12 +95,14 @@ def _measure(index: IndexWriter, data_dir: Path, reader: Pool, size: int, rounds
     with _dashboard(data_dir) as dashboard:
         url = str(dashboard.wait_event("ready", _READY_S)["url"])
         inside, over_http, filtered = ask(_inside, ""), ask(_over_http, url), ask(_inside, RARE)
-        with _updates(index, size):
+        with _updates(index, size) as applied:
+            began = time.perf_counter()
             updated, updated_http = ask(_inside, ""), ask(_over_http, url)
+            rate = sum(applied) / (time.perf_counter() - began)
         rss = rss_bytes(dashboard.pid)
     scanned = reader.apply(_full_scan_ms, (data_dir,))
     disk = sum(file.stat().st_size for file in data_dir.rglob("*") if file.is_file())
-    return _At(inside, over_http, filtered, updated, updated_http, scanned, disk, rss)
+    return _At(inside, over_http, filtered, updated, updated_http, scanned, disk, rss, rate)
 
 
 @contextmanager
@@ -109,8 +113,9 @@ def _dashboard(data_dir: Path) -> Iterator[ManagedProcess]:
 
 
 @contextmanager
-def _updates(index: IndexWriter, size: int) -> Iterator[None]:
-    """Tasks are replaced, at the rate, by the projection's writer, for as long as it lasts."""
+def _updates(index: IndexWriter, size: int) -> Iterator[list[int]]:
+    """Tasks are replaced, at the rate, by the projection's writer, for as long as it lasts; how many, by batch."""
+    applied: list[int] = []
     stop = threading.Event()
     share = UPDATES_PER_S // _BATCHES_PER_S
 
@@ -120,6 +125,7 @@ def _updates(index: IndexWriter, size: int) -> Iterator[None]:
             # Every other number waits; the finished ones do not move.
             end = min(size, at + 2 * share)
             move(index, range(at, end), round_)
+            applied.append((end - at) // 2)
             at, round_ = (0, round_ + 1) if end == size else (end, round_)
             due += 1 / _BATCHES_PER_S
             stop.wait(max(0.0, due - time.monotonic()))
@@ -127,7 +133,7 @@ def _updates(index: IndexWriter, size: int) -> Iterator[None]:
     thread = threading.Thread(target=update, name="updates")
     thread.start()
     try:
-        yield
+        yield applied
     finally:
         stop.set()
         thread.join()
@@ -192,7 +198,7 @@ def _full_scan_ms(data_dir: Path) -> float:
 # --------------------------------------------------------------------------- the result
 
 
-def _result(bench: Bench, found: dict[int, _At], built: dict[str, float], rows: int) -> Result:
+def _result(found: dict[int, _At], built: dict[str, float], rows: int) -> Result:
     last, most = found[rows], max(found)
     million = found.get(1_000_000)
     base = million or found[min(found)]
@@ -208,7 +214,9 @@ def _result(bench: Bench, found: dict[int, _At], built: dict[str, float], rows: 
         "filtered_visited_per_row_ratio": ratio(last.filtered.visited, last.filtered.rows),
         "full_scan_ms": round(last.full_scan_ms, 1),
         "disk_per_row_bytes": round(last.disk_bytes / most, 1),
+        "updates_per_s": round(last.updates_per_s),
         "dashboard_rss_bytes": last.dashboard_rss_bytes,
+        "dashboard_rss_per_row_bytes": round(last.dashboard_rss_bytes / most, 1),
         "build_rows_per_s": round(built["rows_per_s"]),
         "projection_rss_bytes": built["rss_bytes"],
     }
@@ -224,8 +232,8 @@ def _result(bench: Bench, found: dict[int, _At], built: dict[str, float], rows: 
         settings={
             "rows": rows,
             "limit": LIMIT,
-            "updates_per_s": UPDATES_PER_S,
-            "queries": bench.options.rounds,
+            "updates_wanted_per_s": UPDATES_PER_S,
+            "queries": len(last.inside.ms),
         },
     )
 
