@@ -220,7 +220,12 @@ def _words(evidence: Evidence, bucket: int, run: _Run) -> Iterable[Said]:
 
 
 def _expiries(evidence: Evidence) -> Iterator[Violation]:
-    """A run loses its lease only if nothing of it was accepted for as long as the lease is (G5)."""
+    """A run loses its lease only if nothing of it was accepted for as long as the lease is (G5).
+
+    Whoever claims it anew has the lease from then on; but a claim that was not read yet, accepted once the silence
+    had been long enough, comes too late to begin another.
+    """
+    read = {id(m.record.txn): m.progress.reports.offset for marks in evidence.marks.values() for m in marks}
     leases = {(o.work.task_id, o.work.occurrence_ts, o.work.attempt): o.work.lease_ms for o in evidence.works}
     for end in evidence.ends:
         history = end.history
@@ -237,6 +242,9 @@ def _expiries(evidence: Evidence) -> Iterator[Violation]:
                 break
             if said.report.kind is ReportKind.CLAIMED and said.report.run_id != holder:
                 # The same claim sent again says nothing new: it may be as old as the first.
+                if holder and said.offset >= read[id(end.record.txn)]:
+                    heard.append(said.record.true_us)
+                    break
                 holder, heard = said.report.run_id, [said.record.true_us]
             elif said.report.kind is ReportKind.HEARTBEAT and said.report.run_id == holder:
                 heard.append(said.record.true_us)

@@ -253,8 +253,18 @@ def test_a_step_back_starts_nothing_early_either(desk: Desk) -> None:
     assert desk.turn(1) == ["ahead"]
 
 
-def test_a_clock_that_is_far_behind_delays_by_no_more_than_the_lead(desk: Desk) -> None:
+def test_a_clock_that_is_far_behind_delays_by_the_lead_and_half_a_percent(desk: Desk) -> None:
     desk.send("ahead", in_ms=3_600_000, decided_ms=desk.clock.wall_ms() + 3_600_000 - LEAD_MS)
     assert desk.turn() == []
-    assert desk.turn(LEAD_MS - 1) == []
+    assert desk.turn(LEAD_MS + 1) == []
+    assert desk.turn(1) == ["ahead"]
+
+
+def test_a_monotonic_clock_that_runs_fast_starts_nothing_early(desk: Desk) -> None:
+    desk.send("ahead")
+    desk.turn()
+    desk.clock.step(
+        -1
+    )  # seen from the monotonic clock, which gained a ms: the lead has passed, the instant has not come
+    assert desk.turn(LEAD_MS) == []
     assert desk.turn(1) == ["ahead"]

@@ -13,6 +13,8 @@ from tickstream.worker.run import Run
 
 _SHORTEST_S: Final = 0.001
 """A shorter wait is none to librdkafka: it counts whole milliseconds."""
+_DRIFT: Final = 1.005
+"""Of a lead, so much has to pass on a clock that may run fast: ten times what NTP allows one to."""
 
 
 class _Held(NamedTuple):
@@ -31,7 +33,7 @@ class Early:
 
     A run starts when two clocks say so: the wall clock shows its instant, and as much monotonic time has passed
     as was left on the wall clock when it came. So a step of the wall clock, either way, starts nothing
-    early. It delays by the lead at most: the dispatcher decided so long before the instant, by its own clock.
+    early. It delays by the lead at most, and a little: the dispatcher decided so long before the instant, by its own clock.
     """
 
     def __init__(self) -> None:
@@ -43,7 +45,7 @@ class Early:
         work = run.work
         if work.not_before_ms <= wall_ms:
             return False
-        latest = now + (work.not_before_ms - work.decided_ms) / 1_000
+        latest = now + (work.not_before_ms - work.decided_ms) / 1_000 * _DRIFT
         at = min(latest, now + (work.not_before_ms - wall_ms) / 1_000)
         heappush(self._heap, _Held(at, next(self._numbers), latest, run))
         return True
