@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 
@@ -34,4 +33,6 @@ class KillSwitch:
             self._left -= 1
             fatal = self._left == 0
         if fatal:
-            os.kill(os.getpid(), self._signal)
+            # To this very thread: a stop that is sent to the process may find another one first, and this one goes on
+            # meanwhile, past the point.
+            signal.pthread_kill(threading.get_ident(), self._signal)
