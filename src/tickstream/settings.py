@@ -89,8 +89,6 @@ class LaneSettings:
 
     batch_open_ms: int = 10
     """How long a started batch waits for more."""
-    reports_open_ms: int = 30
-    """The same of a batch of reports alone, which nobody waits for: what falls due next takes them along."""
     idle_wait_ms: int = 200
     """The longest wait in one poll, so that a stop request is seen soon."""
     batch_records: int = 5_000

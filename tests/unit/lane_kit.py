@@ -45,10 +45,6 @@ class World:
     """Where the inputs start once the next transaction is committed: a newer owner purged them."""
     one_at_a_time: bool = False
     """Each poll brings one record."""
-    waits: list[float] = field(default_factory=list)
-    """How long each poll was prepared to wait, seconds."""
-    on_wait: Callable[[float], None] = lambda _: None
-    """Called where a poll finds nothing, with how long it would wait."""
     stretch: int = 10**6
     """Changelog records of a bucket that one read brings."""
     commands_id: bytes = COMMANDS_ID
@@ -100,9 +96,6 @@ class World:
         self.assigned.update(positions)
 
     def poll(self, timeout_s: float, limit: int) -> Sequence[InputRecord]:
-        self.waits.append(timeout_s)
-        if not self.incoming:
-            self.on_wait(timeout_s)
         if self.incoming and isinstance(self.incoming[0], BucketStopped):
             raise self.incoming.pop(0)  # type: ignore[misc]
         many = 1 if self.one_at_a_time else len(self.incoming)
@@ -202,7 +195,7 @@ class Bench:
             except StopIteration as active:
                 return Lane(
                     0, 4, NAMES, self.ports, self.store, self.clock, EngineSettings(),
-                    LaneSettings(batch_open_ms=0, reports_open_ms=0), self.events.append, active.value, take_over.leases,
+                    LaneSettings(batch_open_ms=0), self.events.append, active.value, take_over.leases,
                     latecomers=take_over, zones=zones,
                 )  # fmt: skip
 

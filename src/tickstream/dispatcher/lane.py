@@ -7,7 +7,7 @@ yield is a numbered point at which a process may die, and at which a simulator m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -211,14 +211,11 @@ class Lane:
     def _fill(self, inputs: list[InputRecord], limit: int) -> None:
         """Keep a started batch open for more, briefly: a commit costs the same for ten as for one."""
         # Never past the next due instant: lateness is what users feel, batches are what we save by.
-        due_s, size = self._until_due_s(), sum(len(r.value or b"") for r in inputs)
-        begun = self.clock.monotonic()
-        more: Sequence[InputRecord] = inputs
-        open_s = self.settings.reports_open_ms / 1000
+        open_s = min(self.settings.batch_open_ms / 1000, self._until_due_s())
+        close_at = self.clock.monotonic() + open_s
+        size = sum(len(r.value or b"") for r in inputs)
         while len(inputs) < limit and size < self.settings.batch_bytes:
-            if not self._can_wait(more):
-                open_s = self.settings.batch_open_ms / 1000
-            left = begun + min(open_s, due_s) - self.clock.monotonic()
+            left = close_at - self.clock.monotonic()
             try:
                 more = self.ports.inputs.poll(left, limit - len(inputs)) if left > 0 else ()
             except BucketStopped as stopped:
@@ -228,16 +225,6 @@ class Lane:
                 return
             inputs.extend(more)
             size += sum(len(r.value or b"") for r in more)
-
-    def _can_wait(self, inputs: Iterable[InputRecord]) -> bool:
-        """Whether nobody waits for these: reports, with nothing at the gates that they might open.
-
-        They ride along with what falls due next, so that it finds no transaction of theirs under way.
-        """
-        if self.latecomers is not None and self.latecomers.behind:
-            return False
-        waited_for = any(bucket.gates.waiting for bucket in self.owned.values())
-        return not waited_for and all(r.source is Input.REPORTS for r in inputs)
 
     def _wait_s(self) -> float:
         """How long nothing is to be done, seconds."""

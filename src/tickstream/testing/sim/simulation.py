@@ -119,12 +119,7 @@ class Simulation:
             plan.lanes,
             EngineSettings(done_retention_ms=plan.retention_ms),
             LaneSettings(
-                batch_open_ms=2,
-                reports_open_ms=6,
-                probe_ms=3_000,
-                idle_wait_ms=3_000,
-                transaction_timeout_ms=4_000,
-                due_page=5,
+                batch_open_ms=2, probe_ms=3_000, idle_wait_ms=3_000, transaction_timeout_ms=4_000, due_page=5
             ),
             self._lanes,
             self._signal,
