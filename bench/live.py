@@ -37,8 +37,8 @@ MINUTES: Final = 3
 MOST_MINUTES: Final = 30
 """So that the minutes of the run, in the hours of the run, name none between a task's acceptance and its start."""
 _SEED: Final = 20_270_314
-_APPLY_PER_S: Final = 500
-"""Recurring tasks a second that the system is trusted to admit before the first instant."""
+_READY_PER_S: Final = 10
+"""Recurring tasks a second that dateutil is trusted to expand, and the system to admit, before the first instant."""
 _LEAD_S: Final = 5.0
 _ANSWER: Final = timedelta(seconds=30)
 _DRAIN_S: Final = 30.0
@@ -110,7 +110,7 @@ def run(bench: Bench) -> Result:
     settings = bench.cluster.installation("live")
     names = TopicNames(settings.prefix)
     with system(settings, workers=bench.options.workers) as running:
-        soon_ms = int((time.time() + _LEAD_S + count / _APPLY_PER_S) * 1_000)
+        soon_ms = int((time.time() + _LEAD_S + count / _READY_PER_S) * 1_000)
         start_ms = -(-soon_ms // _MINUTE_MS) * _MINUTE_MS
         tasks = plan(count, start_ms, minutes)
         occurrences = sum(len(live.expected) for live in tasks.values())
